@@ -325,7 +325,7 @@ class ConflictError(IntarsiaError, ValueError):
             parts += [f"in {file}" for file in self.files]
         if len(parts) > _SHOWN:
             parts = [*parts[:_SHOWN], f"{len(parts) - _SHOWN} more"]
-        listed = ", ".join(parts[:-2] + [" and ".join(parts[-2:])]) if parts else ""
+        listed = ", ".join([*parts[:-2], " and ".join(parts[-2:])]) if parts else ""
         return ", ".join(part for part in (super()._where(), listed) if part)
 
     def _what_to_do(self) -> str:
