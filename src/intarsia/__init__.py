@@ -1,0 +1,41 @@
+"""Opens a pile of unlike files as one xarray dataset, without copying them, bit for bit.
+
+>>> import intarsia
+>>> ds = intarsia.open_mfdataset("sst/*.nc", combine="nested", concat_dim="time")
+
+The names below load on first use, so that ``import intarsia`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from intarsia import errors as errors
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "check", "errors", "open_dataset", "open_mfdataset"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+# Public name -> the module that defines it.
+_PUBLIC = {
+    "check": "intarsia.xarray",
+    "open_dataset": "intarsia.xarray",
+    "open_mfdataset": "intarsia.xarray",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    elif name == "errors":
+        value = importlib.import_module("intarsia.errors")
+    else:
+        raise AttributeError(f"module 'intarsia' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

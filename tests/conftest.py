@@ -1,0 +1,37 @@
+"""What every test gets: real files, or a skip that says so, and figures without a screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import real
+
+os.environ["MPLBACKEND"] = "Agg"  # before anything imports matplotlib
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real files; skips the test where there is none."""
+    return real.real_file(".")
+
+
+@pytest.fixture(scope="session")
+def real_file() -> Callable[[str], Path]:
+    """Path of one real file by name, as ``real_file("hdf5/air.nc")``."""
+    return real.real_file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[pytest.TestReport]:
+    """Turn a skip for want of real files into a failure where they are required."""
+    report: pytest.TestReport = yield
+    if report.skipped and os.environ.get("INTARSIA_REQUIRE_DATA") == "1":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        if real.ABSENT in reason:
+            report.outcome = "failed"
+            report.longrepr = f"INTARSIA_REQUIRE_DATA=1, but: {reason}"
+    return report
