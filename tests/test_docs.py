@@ -1,0 +1,116 @@
+"""The examples of README.md and docs/ run: what a reader copies works.
+
+The blocks of a page fenced as ``python`` run in order, in one namespace and an empty folder.
+A block fenced as ``python no-run`` does not run, nor does any other language. What a page needs
+but a reader should not see (files to open) goes into a block inside an HTML comment.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intarsia.combine.table import TABLE
+from tools import docs_hooks
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+) *(?P<info>[^`\n]*)$")
+
+
+def fenced(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (line number of its first line, info string, code) of every fenced block."""
+    opened: re.Match[str] | None = None
+    begin, lines = 0, list[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        match = FENCE.match(line)
+        if opened is None:
+            if match:
+                opened, begin, lines = match, number + 1, []
+        elif match and not match["info"] and match["fence"].startswith(opened["fence"]):
+            yield begin, opened["info"].strip(), textwrap.dedent("\n".join(lines))
+            opened = None
+        else:
+            lines.append(line)
+    if opened is not None:
+        raise ValueError(f"the block that begins at line {begin - 1} is not closed")
+
+
+def run(text: str, name: str) -> dict[str, Any]:
+    """Run the python blocks of a page; errors point to the lines of the page."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for begin, info, code in fenced(text):
+        language, *options = info.split() or [""]
+        if language != "python" or options == ["no-run"]:
+            continue
+        if options:
+            raise ValueError(f"{name}, line {begin - 1}: unknown option {options}")
+        exec(compile("\n" * (begin - 1) + code, name, "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page.read_text("utf-8"), str(page))
+
+
+def test_every_made_part_has_its_place() -> None:
+    pages = "".join(page.read_text("utf-8") for page in PAGES)
+    assert sorted(re.findall(r"<!-- (\w+: \w+) -->", pages)) == sorted(docs_hooks.PLACES)
+    made = docs_hooks.on_page_markdown("<!-- differences: table -->\n```python no-run\nx\n```")
+    assert all(row.title.replace("|", "\\|") in made for row in TABLE.values())
+    assert made.endswith("\n```python\nx\n```")
+
+
+def test_only_python_runs_in_one_namespace() -> None:
+    page = """
+        ```python
+        x = 1
+        ```
+        <!--
+        ```python
+        hidden = 2
+        ```
+        -->
+        ```python no-run
+        x = undefined
+        ```
+        ````text
+        ```python
+        x = 3
+        ```
+        ````
+        1. a list
+
+            ```python
+            def f():
+
+                return x + hidden
+            y = f()
+            ```
+        ```
+        plain
+        ```
+    """
+    namespace = run(textwrap.dedent(page), "page")
+    assert (namespace["x"], namespace["y"]) == (1, 3)
+
+
+def test_errors_point_into_the_page() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run("# Title\n\n```python\nx = 1\nx / 0\n```\n", "page.md")
+    entry = caught.traceback[-1]
+    assert (entry.frame.code.raw.co_filename, entry.lineno + 1) == ("page.md", 5)
+
+
+@pytest.mark.parametrize("page", ["```python\nx = 1\n", "```python norun\nx = 1\n```\n"])
+def test_mistakes_in_a_page_are_found(page: str) -> None:
+    with pytest.raises(ValueError, match="not closed|unknown option"):
+        run(page, "page.md")
