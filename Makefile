@@ -49,7 +49,7 @@ clean:
 # One stamp per set of optional dependencies.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'installing intarsia[$*] into $(VENV) ...'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
 
 $(BIN)/python:
