@@ -321,7 +321,9 @@ def tight_signed(column: IntArray) -> IntArray:
     low, high = int(column.min()), int(column.max())
     if low == high:
         return np.broadcast_to(np.int64(high), column.shape)
-    return column.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)))
+    if low >= 0:
+        return column.astype(np.min_scalar_type(high))
+    return column.astype(np.min_scalar_type(min(low, -high - 1)))
 
 
 def held_bytes(column: IntArray) -> int:

@@ -1,0 +1,1 @@
+"""From segments to values: plan what to read, read it coalesced, decode it in batches."""

@@ -1,0 +1,263 @@
+"""From the bytes of chunks to elements of the output, many chunks in one pass.
+
+Chunks that share an encoding and a filter mask are decoded together: their streams are inflated one
+by one, and everything after that (unshuffling, masking, scaling, placing) is done on all of them at
+once. Each chunk is decoded once, however many boxes want parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.codecs.cf import apply_steps
+from intarsia.codecs.filters import decode_filters, unshuffle_batch
+from intarsia.encoding import Case
+from intarsia.engine.plan import Part
+from intarsia.errors import ChunkError, UnsupportedError
+from intarsia.references import ABSENT, INLINE
+
+type IntArray = npt.NDArray[Any]
+
+FLAT_LIMIT = 2048
+"""Boxes of at most so many elements are placed through flat indices, larger ones as views."""
+
+BATCH_BYTES = 1 << 22
+"""Chunks decoded together come to about so many bytes."""
+
+
+class Target:
+    """The output array, as one flat array with strides and the offset of a box in it."""
+
+    def __init__(self, out: npt.NDArray[Any]) -> None:
+        self.flat = out.reshape(-1)
+        self.strides = np.array([step // out.itemsize for step in out.strides], np.int64)
+
+    def base(self, corner: Sequence[int], start: IntArray) -> IntArray:
+        """Flat index of the first element of each box."""
+        return (start + np.array(corner, np.int64)) @ self.strides
+
+
+def place_constants(part: Part, target: Target) -> None:
+    """Fill the boxes of chunks that were never written: each case's own decoded raw fill."""
+    touches = part.touches
+    gone = np.flatnonzero(touches.state == ABSENT)
+    if not len(gone):
+        return
+    keys = np.stack([touches.case[gone], touches.row[gone]], axis=1)
+    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    values = np.empty(len(distinct), target.flat.dtype)
+    for number, (index, row) in enumerate(distinct):
+        case = part.segments.cases[index]
+        rows = case.rows[row : row + 1]
+        raw = rows["raw_fill"].reshape(1, 1)
+        values[number] = apply_steps(case.encoding.steps, raw, rows)[0, 0]
+    _scatter(part, target, gone, values.reshape(-1, 1), inverse.reshape(-1))
+
+
+def place_inline(part: Part, target: Target, name: str | None) -> None:
+    """Decode the chunks whose bytes are in the tables of references."""
+    touches = part.touches
+    inline = np.flatnonzero(touches.state == INLINE)
+    if not len(inline):
+        return
+    buffers: list[memoryview] = []
+    for number in inline:
+        data = memoryview(part.segments.pages[touches.page[number]].inline)
+        begin = int(touches.offset[number])
+        buffers.append(data[begin : begin + int(touches.length[number])])
+    place_chunks(part, target, inline, buffers, name)
+
+
+def place_chunks(
+    part: Part,
+    target: Target,
+    rows: IntArray,
+    buffers: Sequence[memoryview],
+    name: str | None,
+) -> None:
+    """Decode stored chunks and put their wanted elements into the output.
+
+    Parameters
+    ----------
+    part
+        The touched chunks.
+    target
+        The output.
+    rows
+        Which of the part's touches.
+    buffers
+        Bytes of each.
+    name
+        Name of the array, for errors.
+    """
+    touches = part.touches
+    kinds = np.stack([touches.case[rows], touches.mask[rows], touches.elements[rows]], axis=1)
+    for group in _groups(kinds):
+        first = rows[group[0]]
+        case = part.segments.cases[int(touches.case[first])]
+        nbytes = int(touches.elements[first]) * case.encoding.stored.itemsize
+        step = max(1, BATCH_BYTES // max(nbytes, 1))
+        # one decode per distinct chunk: equal ones become neighbours
+        wanted = rows[group]
+        keys = np.stack(
+            [touches.source[wanted], touches.page[wanted], touches.offset[wanted]]
+            + [touches.row[wanted]]
+        )
+        order = np.lexsort(keys[::-1])
+        group, wanted, keys = group[order], wanted[order], keys[:, order]
+        new = np.ones(len(group), bool)
+        new[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+        number = np.cumsum(new) - 1
+        heads = np.flatnonzero(new)
+        for begin in range(0, len(heads), step):
+            end = min(begin + step, len(heads))
+            low = heads[begin]
+            high = heads[end] if end < len(heads) else len(group)
+            chosen = group[heads[begin:end]]
+            values = _decode(part, case, rows[chosen], [buffers[n] for n in chosen], nbytes, name)
+            _scatter(part, target, wanted[low:high], values, number[low:high] - begin)
+
+
+def _decode(
+    part: Part,
+    case: Case,
+    rows: IntArray,
+    buffers: Sequence[memoryview],
+    nbytes: int,
+    name: str | None,
+) -> npt.NDArray[Any]:
+    """Values of whole chunks, one row each."""
+    encoding = case.encoding
+    touches = part.touches
+    mask = int(touches.mask[rows[0]])
+    filters = encoding.filters
+    number = 0
+    try:
+        if filters and filters[0].name == "hdf5":
+            from intarsia.codecs.hdf5 import decode as decode_hdf5
+
+            config = filters[0].config
+            shape = tuple(config["chunk_shape"])
+            arrays: list[npt.NDArray[Any]] = []
+            for number, buffer in enumerate(buffers):
+                arrays.append(decode_hdf5(filters[0], buffer, mask, encoding.stored, shape))
+            raw = np.stack([array.reshape(-1) for array in arrays])
+        else:
+            shuffled = bool(filters) and filters[0].name == "shuffle" and not mask & 1
+            rest = filters[1:] if shuffled else filters
+            parts: list[Any] = []
+            for number, buffer in enumerate(buffers):
+                parts.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))
+            number = len(parts) - 1
+            joined = np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
+            joined = joined.reshape(len(parts), nbytes)
+            if shuffled:
+                joined = unshuffle_batch(joined, filters[0].config["elementsize"])
+            raw = joined.view(encoding.stored)
+    except (ChunkError, UnsupportedError) as error:
+        raise _located(error, part, int(rows[number]), name) from error.__cause__
+    if not encoding.steps:
+        return raw
+    parameters = case.rows[touches.row[rows]]
+    if len(parameters) > 1 and (touches.row[rows] == touches.row[rows[0]]).all():
+        parameters = parameters[:1]
+    return apply_steps(encoding.steps, raw, parameters)
+
+
+def _located(
+    error: ChunkError | UnsupportedError, part: Part, touch: int, name: str | None
+) -> ChunkError | UnsupportedError:
+    """The error with the source, the array and the chunk it happened in."""
+    url, index = locate(part, touch)
+    return error.located(url=url, array=name, chunk=index)
+
+
+def locate(part: Part, touch: int) -> tuple[str | None, tuple[int, ...]]:
+    """URL of a touched chunk's source, and its index in the source's chunk grid."""
+    touches = part.touches
+    source = int(touches.source[touch])
+    url = part.segments.sources.url(source) if source >= 0 else None
+    fields = part.block.fields
+    matrix = part.block.matrix(slice(int(touches.segment[touch]), int(touches.segment[touch]) + 1))
+    size, chunk = matrix[0, fields.size], matrix[0, fields.chunk]
+    grid = tuple(int(n) for n in -(-size // chunk))
+    index = np.unravel_index(int(touches.chunk[touch]), grid) if grid else ()
+    return url, tuple(int(n) for n in index)
+
+
+def _scatter(
+    part: Part,
+    target: Target,
+    rows: IntArray,
+    values: npt.NDArray[Any],
+    number: IntArray,
+) -> None:
+    """Put the wanted elements of decoded chunks into the output.
+
+    Parameters
+    ----------
+    rows
+        Touches to place.
+    values
+        Decoded chunks, one per row.
+    number
+        For each touch, which row of `values` it takes.
+    """
+    touches = part.touches
+    ndim = part.segments.ndim
+    shapes = np.concatenate([touches.count[rows], touches.strides[rows]], axis=1)
+    bases = target.base(part.corner, touches.start[rows])
+    begins = touches.begin[rows] + number * values.shape[1]
+    flat = values.reshape(-1)
+    for group in _groups(shapes):
+        shape = shapes[group[0]]
+        count = tuple(int(n) for n in shape[:ndim])
+        strides = shape[ndim:]
+        size = int(np.prod(shape[:ndim]))
+        if size <= FLAT_LIMIT and len(group) > 1:
+            into = _offsets(count, target.strides)
+            outof = _offsets(count, strides)
+            taken = flat[begins[group][:, None] + outof]
+            target.flat[bases[group][:, None] + into] = taken
+        else:
+            for member in group:
+                _view(target.flat, int(bases[member]), count, target.strides)[...] = _view(
+                    flat, int(begins[member]), count, strides
+                )
+
+
+def _groups(keys: IntArray) -> list[IntArray]:
+    """Numbers of the rows that are equal, group by group."""
+    if (keys == keys[:1]).all():
+        return [np.arange(len(keys))]
+    order = np.lexsort(keys.T)
+    ordered = keys[order]
+    return np.split(order, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
+
+
+def _offsets(count: Sequence[int], strides: IntArray) -> IntArray:
+    """Flat offsets, from the first one, of the elements of a box."""
+    offsets = np.zeros(1, np.int64)
+    for length, stride in zip(count, strides, strict=True):
+        offsets = (offsets[:, None] + np.arange(length) * stride).reshape(-1)
+    return offsets
+
+
+def _view(
+    flat: npt.NDArray[Any], base: int, count: tuple[int, ...], strides: IntArray
+) -> npt.NDArray[Any]:
+    """A box of a flat array, as a view; every element of it is checked to lie inside."""
+    reach = [(length - 1) * int(stride) for length, stride in zip(count, strides, strict=True)]
+    low = base + sum(step for step in reach if step < 0)
+    high = base + sum(step for step in reach if step > 0)
+    if low < 0 or high >= len(flat):
+        raise AssertionError(f"a box reaches from {low} to {high} of {len(flat)} elements")
+    width = flat.itemsize
+    return np.ndarray(
+        count, flat.dtype, flat, base * width, tuple(int(stride) * width for stride in strides)
+    )
+

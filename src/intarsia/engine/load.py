@@ -1,0 +1,162 @@
+"""Running plans: read the ranges, decode the chunks, on all cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.engine.decode import Target, locate, place_chunks, place_constants, place_inline
+from intarsia.engine.plan import Plan, Task, plans
+from intarsia.errors import SourceError
+from intarsia.io.fetch import fetcher_for
+from intarsia.segments import Segments
+
+type Named = tuple[Segments, np.dtype[Any], str | None]
+
+
+def load(
+    arrays: Sequence[Named], progress: Callable[[int, int], None] | None = None
+) -> list[npt.NDArray[Any]]:
+    """Values of whole virtual arrays.
+
+    Parameters
+    ----------
+    arrays
+        Segments, dtype and name (for errors) of each array. They are loaded together: neighbouring
+        chunks of different arrays are read with one request.
+    progress
+        Called with (tasks done, tasks known) as the work goes on.
+
+    Returns
+    -------
+    list of ndarray
+        C-contiguous, writable, one per array.
+
+    Raises
+    ------
+    SourceError, ChunkError
+        If any byte that is needed can't be had or decoded. Nothing is returned then.
+    """
+    outputs: list[npt.NDArray[Any]] = []
+    for segments, dtype, name in arrays:
+        _check_cover(segments, name)
+        outputs.append(np.empty(segments.shape, dtype))
+    targets = [Target(out) for out in outputs]
+    names = [name for _, _, name in arrays]
+    done = 0
+    for plan in plans([segments for segments, _, _ in arrays]):
+        for part in plan.parts:
+            place_constants(part, targets[part.array])
+            place_inline(part, targets[part.array], names[part.array])
+        _run(plan, targets, names, progress, done)
+        done += len(plan.tasks)
+    return outputs
+
+
+def _check_cover(segments: Segments, name: str | None) -> None:
+    """Boxes are disjoint by construction; that they also cover is what makes `empty` safe."""
+    covered = 0
+    for block in segments.blocks:
+        shape = block.matrix()[:, block.fields.shape]
+        covered += int(shape.prod(axis=1).sum())
+    if covered != prod(segments.shape):
+        raise AssertionError(
+            f"{name!r}: segments cover {covered} of {prod(segments.shape)} elements"
+        )
+
+
+def _run(
+    plan: Plan,
+    targets: Sequence[Target],
+    names: Sequence[str | None],
+    progress: Callable[[int, int], None] | None,
+    done: int,
+) -> None:
+    if len(plan.tasks) == 1:
+        _run_task(plan, plan.tasks[0], targets, names)
+        if progress:
+            progress(done + 1, done + 1)
+        return
+    if not plan.tasks:
+        return
+    pool = _pool()
+    waiting: set[Future[None]] = set()
+    finished = 0
+    try:
+        for task in plan.tasks:
+            waiting.add(pool.submit(_run_task, plan, task, targets, names))
+        while waiting:
+            ended, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
+            for future in ended:
+                future.result()
+            finished += len(ended)
+            if progress:
+                progress(done + finished, done + len(plan.tasks))
+    finally:
+        for future in waiting:
+            future.cancel()
+        wait(waiting)  # nobody writes into an output that was given up
+
+
+def _run_task(
+    plan: Plan, task: Task, targets: Sequence[Target], names: Sequence[str | None]
+) -> None:
+    source = plan.sources[task.source]
+    try:
+        buffers = fetcher_for(source).read(source, task.ranges)
+    except SourceError as error:
+        first = int(task.members[0][0])
+        part = plan.parts[int(plan.part[first])]
+        _, chunk = locate(part, int(plan.touch[first]))
+        raise error.located(array=names[part.array], chunk=chunk) from error.__cause__
+    members = np.concatenate(task.members)
+    views: list[memoryview] = []
+    for (begin, _), numbers, buffer in zip(task.ranges, task.members, buffers, strict=True):
+        lows = (plan.offset[numbers] - begin).tolist()
+        for low, length in zip(lows, plan.length[numbers].tolist(), strict=True):
+            views.append(buffer[low : low + length])
+    owner = plan.part[members]
+    if (owner == owner[0]).all():
+        groups = [np.arange(len(members))]
+    else:
+        order = np.argsort(owner, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(owner[order])) + 1)
+    for group in groups:
+        part = plan.parts[int(owner[group[0]])]
+        chosen = [views[n] for n in group.tolist()]
+        rows = plan.touch[members[group]]
+        place_chunks(part, targets[part.array], rows, chosen, names[part.array])
+
+
+_pool_lock = threading.Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def _pool() -> ThreadPoolExecutor:
+    """The process's own threads: made on first use, and anew after a fork."""
+    with _pool_lock:
+        pool = _pools.get(os.getpid())
+        if pool is None:
+            _pools.clear()
+            workers = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+            pool = ThreadPoolExecutor(max(2, workers or 2), thread_name_prefix="intarsia")
+            _pools[os.getpid()] = pool
+        return pool
+
+
+def _after_fork() -> None:
+    """A lock held by another thread at the fork would never be released in the child."""
+    global _pool_lock
+    _pool_lock = threading.Lock()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,276 @@
+"""Which ranges to read for a set of touched chunks. A plan is a value; nothing is read here.
+
+References are sorted by source and offset. Neighbours are read together where the gap between them
+is small and the unwanted bytes stay a small part of what is read; long runs are cut between chunks
+into tasks, so that several threads share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.lookup import Touches, touch_counts, touches
+from intarsia.references import STORED, Sources
+from intarsia.segments import Block, Segments
+
+type IntArray = npt.NDArray[Any]
+
+MAX_GAP = 1 << 16
+"""Bytes that may lie unused between two chunks read together."""
+
+MAX_OVERREAD = 0.25
+"""Unused bytes as a fraction of the bytes that are wanted."""
+
+TASK_COST = 1 << 22
+"""A task reads about so many bytes, or decodes so many elements, whichever is more."""
+
+MAX_TOUCHES = 1 << 18
+"""Chunks planned at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Touched chunks of one array, with the place of its box in the output."""
+
+    array: int
+    segments: Segments
+    block: Block
+    touches: Touches
+    corner: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """Ranges of one source, and the chunks to decode from each.
+
+    Parameters
+    ----------
+    source
+        Row of the plan's source table.
+    ranges
+        (offset, length) of each read.
+    members
+        For each range: numbers of the plan's stored chunks that lie in it.
+    """
+
+    source: int
+    ranges: tuple[tuple[int, int], ...]
+    members: tuple[IntArray, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What to read and decode for some arrays.
+
+    Parameters
+    ----------
+    parts
+        Touched chunks, array by array.
+    sources
+        Table of sources for the tasks.
+    part, touch
+        For each stored chunk: number of its part, and of its row there.
+    offset, length
+        For each stored chunk: its bytes.
+    tasks
+        What to read.
+    """
+
+    parts: tuple[Part, ...]
+    sources: Sources
+    part: IntArray
+    touch: IntArray
+    offset: IntArray
+    length: IntArray
+    tasks: tuple[Task, ...]
+
+    @property
+    def requests(self) -> int:
+        """Number of reads."""
+        return sum(len(task.ranges) for task in self.tasks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes to read."""
+        return sum(length for task in self.tasks for _, length in task.ranges)
+
+    @property
+    def chunks(self) -> int:
+        """Number of distinct stored chunks to decode."""
+        if not len(self.part):
+            return 0
+        keys = np.stack([self.offset, self.length, self._source()], axis=1)
+        return len(np.unique(keys, axis=0))
+
+    def _source(self) -> IntArray:
+        numbers = np.zeros(len(self.part), np.int64)
+        for task in self.tasks:
+            for members in task.members:
+                numbers[members] = task.source
+        return numbers
+
+
+def plans(arrays: Sequence[Segments]) -> Iterator[Plan]:
+    """Plans that together load whole arrays, each with a bounded number of chunks.
+
+    Parameters
+    ----------
+    arrays
+        What to load; neighbouring chunks of different arrays are read together.
+    """
+    waiting: list[Part] = []
+    total = 0
+    for number, segments in enumerate(arrays):
+        for box, corner in _boxes(segments, (0,) * segments.ndim):
+            itemsizes = np.array([case.encoding.stored.itemsize for case in box.cases], np.int64)
+            for block in box.blocks:
+                found = touches(block, box.pages, itemsizes)
+                if waiting and total + len(found) > MAX_TOUCHES:
+                    yield _plan(waiting)
+                    waiting, total = [], 0
+                waiting.append(Part(number, box, block, found, corner))
+                total += len(found)
+    if waiting:
+        yield _plan(waiting)
+
+
+def _boxes(
+    segments: Segments, corner: tuple[int, ...]
+) -> Iterator[tuple[Segments, tuple[int, ...]]]:
+    """Halve an array until each part touches a bounded number of chunks."""
+    count = sum(int(touch_counts(block).sum()) for block in segments.blocks)
+    axis = max(range(segments.ndim), key=lambda axis: segments.shape[axis], default=-1)
+    if count <= MAX_TOUCHES or axis < 0 or segments.shape[axis] < 2:
+        yield segments, corner
+        return
+    middle = segments.shape[axis] // 2
+    before = (slice(None),) * axis
+    after = (slice(None),) * (segments.ndim - axis - 1)
+    yield from _boxes(segments.select((*before, slice(0, middle), *after)), corner)
+    moved = (*corner[:axis], corner[axis] + middle, *corner[axis + 1 :])
+    yield from _boxes(segments.select((*before, slice(middle, None), *after)), moved)
+
+
+def _plan(parts: Sequence[Part]) -> Plan:
+    sources, maps = Sources.union([part.segments.sources for part in parts])
+    part_numbers: list[IntArray] = []
+    touch_numbers: list[IntArray] = []
+    source_numbers: list[IntArray] = []
+    for number, (part, renumber) in enumerate(zip(parts, maps, strict=True)):
+        stored = np.flatnonzero(part.touches.state == STORED)
+        source = part.touches.source[stored]
+        touch_numbers.append(stored)
+        part_numbers.append(np.full(len(stored), number))
+        source_numbers.append(source if renumber is None else renumber[source])
+    part, touch = np.concatenate(part_numbers), np.concatenate(touch_numbers)
+    source = np.concatenate(source_numbers)
+    offset = np.concatenate(
+        [p.touches.offset[t] for p, t in zip(parts, touch_numbers, strict=True)]
+    )
+    length = np.concatenate(
+        [p.touches.length[t] for p, t in zip(parts, touch_numbers, strict=True)]
+    )
+    weight = np.concatenate(
+        [p.touches.elements[t] for p, t in zip(parts, touch_numbers, strict=True)]
+    )
+    tasks = _tasks(source, offset, length, weight)
+    return Plan(tuple(parts), sources, part, touch, offset, length, tasks)
+
+
+def _tasks(
+    source: IntArray, offset: IntArray, length: IntArray, elements: IntArray
+) -> tuple[Task, ...]:
+    """Group sorted references into ranges, and ranges into tasks."""
+    if not len(source):
+        return ()
+    order = np.lexsort((length, offset, source))
+    source, offset, length = source[order], offset[order], length[order]
+    # what follows the furthest end so far starts a range of its own where the gap is too wide
+    apart = np.ones(len(order), bool)
+    apart[1:] = source[1:] != source[:-1]
+    end = _furthest(offset + length, apart)
+    gap = np.zeros(len(order), np.int64)
+    gap[1:] = np.maximum(offset[1:] - end[:-1], 0)
+    new = _covered(offset, end, apart)
+    breaks = _breaks(apart, gap, length * new)
+    # cut long ranges between chunks
+    cost = np.maximum(length, elements[order])
+    done = np.cumsum(cost)
+    base = np.maximum.accumulate(np.where(breaks, done - cost, 0))
+    slot = (done - cost - base) // TASK_COST
+    cut = np.zeros(len(order), bool)
+    cut[1:] = (slot[1:] != slot[:-1]) & (offset[1:] >= end[:-1])
+    breaks |= cut
+    starts = np.flatnonzero(breaks)
+    stops = np.append(starts[1:], len(order))
+    lows = offset[starts]
+    highs = np.maximum.reduceat(offset + length, starts)
+    owners = source[starts]
+    # ranges of one source share a task while they are short
+    spent = np.add.reduceat(cost, starts)
+    tasks: list[Task] = []
+    group: list[int] = []
+    used = 0
+    for number in range(len(starts)):
+        if group and (owners[number] != owners[group[0]] or used + spent[number] > TASK_COST):
+            tasks.append(_task(group, owners, lows, highs, starts, stops, order))
+            group, used = [], 0
+        group.append(number)
+        used += int(spent[number])
+    tasks.append(_task(group, owners, lows, highs, starts, stops, order))
+    return tuple(tasks)
+
+
+def _task(
+    group: Sequence[int],
+    owners: IntArray,
+    lows: IntArray,
+    highs: IntArray,
+    starts: IntArray,
+    stops: IntArray,
+    order: IntArray,
+) -> Task:
+    return Task(
+        int(owners[group[0]]),
+        tuple((int(lows[n]), int(highs[n] - lows[n])) for n in group),
+        tuple(order[starts[n] : stops[n]] for n in group),
+    )
+
+
+def _furthest(end: IntArray, apart: IntArray) -> IntArray:
+    """Running maximum of `end` that begins anew where `apart` is true."""
+    group = np.cumsum(apart) - 1
+    step = int(end.max()) + 1
+    if step > (1 << 62) // (int(group[-1]) + 1):  # the sum below would overflow
+        parts = np.split(end, np.flatnonzero(apart)[1:])
+        return np.concatenate([np.maximum.accumulate(part) for part in parts])
+    return np.maximum.accumulate(end + group * step) - group * step
+
+
+def _covered(offset: IntArray, end: IntArray, apart: IntArray) -> IntArray:
+    """Whether a reference brings bytes that the ones before it did not."""
+    new = np.ones(len(offset), bool)
+    new[1:] = end[1:] > end[:-1]
+    return new | apart
+
+
+def _breaks(apart: IntArray, gap: IntArray, wanted: IntArray) -> IntArray:
+    """Where ranges begin: wide gaps first, then ever narrower ones where too much is over-read."""
+    limit = MAX_GAP
+    breaks = apart | (gap > limit)
+    while limit:
+        starts = np.flatnonzero(breaks)
+        unused = np.add.reduceat(np.where(breaks, 0, gap), starts)
+        asked = np.add.reduceat(wanted, starts)
+        greedy = unused > asked * MAX_OVERREAD
+        if not greedy.any():
+            break
+        limit = limit // 4 if limit > 256 else 0
+        counts = np.diff(np.append(starts, len(breaks)))
+        breaks = breaks | (np.repeat(greedy, counts) & (gap > limit))
+    return breaks

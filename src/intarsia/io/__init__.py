@@ -1,0 +1,1 @@
+"""Bytes from where sources live: pins, ranges, and what was read."""
