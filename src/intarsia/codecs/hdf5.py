@@ -1,0 +1,388 @@
+"""The fallback decoder: the HDF5 library itself, for filters and datatypes that only it knows.
+
+A chunk is put as it is into the one chunk of a dataset in memory that has
+the creation properties of the dataset it comes from, and read back from there. That serves szip,
+lzf, scaleoffset, nbit, and integers and floats of odd precision. It is slower than
+`intarsia.codecs.filters` (20 to 60 microseconds per chunk), and one thread at a time decodes, for
+the HDF5 library has one lock.
+
+The library trusts a chunk to decode to the length it should have: where a corrupt one does not, it
+returns whatever the memory held, or crashes. So deflate, shuffle and fletcher32 at the end of a
+pipeline are undone here, which is strict, and what the other filters are given is measured first.
+
+`hdf5_codec` makes the codec that stands for the whole pipeline of a dataset. Its configuration:
+
+``pipeline``
+    ``(id, flags, cd_values, name)`` of each filter, in the order of writing.
+``datatype``
+    The datatype in HDF5's own encoding (``H5Tencode``), in hexadecimal.
+``chunk_shape``
+    Shape of the dataset's chunks.
+``fill``
+    The fill value's bytes in hexadecimal, where a filter depends on it (scaleoffset), else None.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Buffer, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+from h5py import h5d, h5f, h5p, h5s, h5t, h5z  # pyright: ignore[reportAttributeAccessIssue]
+
+from intarsia.codecs.filters import checked, inflate, unshuffle
+from intarsia.encoding import Codec
+from intarsia.errors import CorruptChunk, UnsupportedVariable, WrongLength
+
+__all__ = ["decode", "filter_name", "hdf5_codec", "prepare", "unavailable"]
+
+type Filter = tuple[int, int, tuple[int, ...], str]
+
+DEFLATE, SHUFFLE, FLETCHER32, SZIP, NBIT, SCALEOFFSET = 1, 2, 3, 4, 5, 6
+LZF = 32000
+_GROWN = 64 << 20
+"""Size in bytes past which the file in memory is made anew."""
+
+_NUMBERS = itertools.count()
+"""Names of files in memory must differ, as long as they are open."""
+
+_NAMES = {
+    1: "deflate",
+    2: "shuffle",
+    3: "fletcher32",
+    4: "szip",
+    5: "nbit",
+    6: "scaleoffset",
+    305: "LZO",
+    307: "bzip2",
+    32000: "lzf",
+    32001: "blosc",
+    32004: "lz4",
+    32008: "bitshuffle",
+    32013: "zfp",
+    32015: "zstd",
+    32017: "sz",
+    32018: "fcidecomp",
+    32019: "jpeg",
+    32022: "granular bitround",
+    32023: "bitround",
+    32024: "sz3",
+    32026: "blosc2",
+    32028: "sperr",
+}
+
+
+def filter_name(number: int, name: str = "") -> str:
+    """Name of a registered filter; the name the file gives, and the number, of any other.
+
+    Examples
+    --------
+    >>> filter_name(32015)
+    'zstd'
+    >>> filter_name(40000, "ours; see https://example.org")
+    'ours (40000)'
+    """
+    known = _NAMES.get(number)
+    if known is not None:
+        return known
+    given = name.split(";")[0].strip()
+    return f"{given} ({number})" if given else f"number {number}"
+
+
+def unavailable(pipeline: Sequence[Filter]) -> list[str]:
+    """Names of the filters that the HDF5 library at hand can't undo."""
+    return [
+        filter_name(number, name)
+        for number, _, _, name in pipeline
+        if not h5z.filter_avail(number)
+        or not h5z.get_filter_info(number) & h5z.FILTER_CONFIG_DECODE_ENABLED
+    ]
+
+
+def hdf5_codec(
+    pipeline: Sequence[Filter],
+    datatype: bytes,
+    chunk_shape: Sequence[int],
+    fill: bytes | None = None,
+) -> Codec:
+    """Make the codec of a whole pipeline; see the module for its configuration."""
+    depends = any(number == SCALEOFFSET for number, _, _, _ in pipeline)
+    return Codec.make(
+        "hdf5",
+        pipeline=tuple(pipeline),
+        datatype=datatype.hex(),
+        chunk_shape=tuple(chunk_shape),
+        fill=fill.hex() if depends and fill is not None else None,
+    )
+
+
+def prepare(codec: Codec) -> None:
+    """Raise `UnsupportedVariable` where the library at hand can't decode what `codec` says."""
+    _decoder(codec)
+
+
+def decode(
+    codec: Codec,
+    chunk: Buffer,
+    filter_mask: int,
+    dtype: npt.DTypeLike,
+    chunk_shape: Sequence[int] | None = None,
+) -> npt.NDArray[Any]:
+    """Decode one chunk with the HDF5 library.
+
+    Parameters
+    ----------
+    codec
+        From `hdf5_codec`.
+    chunk
+        The stored bytes.
+    filter_mask
+        HDF5's own: bit ``i`` says that filter ``i`` of the pipeline was skipped.
+    dtype
+        Type of the values wanted, byte order included. The library converts where the stored
+        type differs, as it does for integers of odd precision.
+    chunk_shape
+        Shape of the result; by default the codec's.
+
+    Raises
+    ------
+    CorruptChunk
+        A filter fails on the bytes.
+    ChecksumMismatch
+        The pipeline ends with fletcher32, and the checksum is wrong.
+    WrongLength
+        The chunk decodes to another number of bytes.
+    UnsupportedVariable
+        The library lacks a filter.
+    """
+    decoder = _decoder(codec)
+    shape = decoder.shape if chunk_shape is None else tuple(chunk_shape)
+    out = np.empty(decoder.shape, dtype)
+    decoder.decode(chunk, filter_mask, out)
+    return out if shape == decoder.shape else out.reshape(shape)
+
+
+class _Decoder:
+    """A file in memory, with a dataset of one chunk for each set of filters to be undone."""
+
+    def __init__(self, codec: Codec) -> None:
+        config = codec.config
+        self.shape: tuple[int, ...] = config["chunk_shape"]
+        self._pipeline: tuple[Filter, ...] = config["pipeline"]
+        self._lock = threading.Lock()
+        missing = unavailable(self._pipeline)
+        if missing:
+            raise UnsupportedVariable(
+                f"the HDF5 library lacks the filter {', '.join(missing)}",
+                remedy="install the HDF5 plug-in for it",
+            )
+        self._type = h5t.decode(bytes.fromhex(config["datatype"]))
+        self._nbytes = self._type.get_size() * prod(self.shape)
+        self._origin = (0,) * len(self.shape)
+        self._fill: str | None = config["fill"]
+        self._mtypes: dict[np.dtype[Any], Any] = {}
+        self._open()
+        self._verify()
+
+    def _open(self) -> None:
+        access = h5p.create(h5p.FILE_ACCESS)
+        access.set_fapl_core(1 << 16, False)
+        self._file = h5f.create(b"intarsia-decoder-%d" % next(_NUMBERS), h5f.ACC_TRUNC, fapl=access)
+        self._datasets: dict[int, Any] = {}
+        self._count = 0
+
+    def _dataset(self, filter_mask: int) -> Any:
+        """Make the dataset that lacks the filters in `filter_mask`.
+
+        A mask could be given with the chunk instead, but HDF5 2.0 reads a chunk that was just
+        written as if it had none.
+        """
+        dataset = self._datasets.get(filter_mask)
+        if dataset is not None:
+            return dataset
+        creation = h5p.create(h5p.DATASET_CREATE)
+        creation.set_chunk(self.shape)
+        creation.set_fill_time(h5d.FILL_TIME_NEVER)
+        if self._fill is not None:
+            fill = np.frombuffer(bytes.fromhex(self._fill), self._type.dtype)
+            creation.set_fill_value(fill[:1].reshape(()))
+        for index, (number, flags, values, _) in enumerate(self._pipeline):
+            if not filter_mask >> index & 1:
+                creation.set_filter(number, flags, values)
+        uncached = h5p.create(h5p.DATASET_ACCESS)
+        uncached.set_chunk_cache(1, 0, 1.0)
+        name = b"%d" % filter_mask
+        space = h5s.create_simple(self.shape)
+        dataset = h5d.create(self._file, name, self._type, space, creation, dapl=uncached)
+        self._datasets[filter_mask] = dataset
+        return dataset
+
+    def _verify(self) -> None:
+        """Refuse where the library derived other filter parameters than the file has.
+
+        Filters derive parameters when a dataset is created, from the datatype, the chunk shape and
+        the fill value. An undefined fill value, for one, can't be asked for through h5py.
+        """
+        creation = self._dataset(0).get_create_plist()
+        for index, (number, _, values, name) in enumerate(self._pipeline):
+            derived = tuple(creation.get_filter(index)[2])
+            if derived != values:
+                raise UnsupportedVariable(
+                    f"the HDF5 library does not reproduce the parameters of the filter "
+                    f"{filter_name(number, name)} ({derived}, the file has {values})"
+                )
+
+    def decode(self, chunk: Buffer, filter_mask: int, out: npt.NDArray[Any]) -> None:
+        chunk, filter_mask, last = self._peel(chunk, filter_mask)
+        self._measure(memoryview(chunk).cast("B"), filter_mask, last)
+        with self._lock:
+            try:
+                dataset = self._dataset(filter_mask)
+                dataset.write_direct_chunk(self._origin, chunk)
+                dataset.read(h5s.ALL, h5s.ALL, out, self._mtype(out.dtype))
+            except (OSError, RuntimeError, ValueError) as error:
+                raise CorruptChunk(f"the HDF5 library can't decode the chunk ({error})") from error
+            self._count += 1
+            if self._count % 1024 == 0 and self._file.get_filesize() > _GROWN:
+                self._open()
+
+    def _peel(self, chunk: Buffer, filter_mask: int) -> tuple[Buffer, int, int]:
+        """Undo HDF5's own simple filters at the end of the pipeline.
+
+        Returns
+        -------
+        chunk, filter_mask, last
+            What is left to the library, with what was undone marked as skipped, and the index of
+            the last filter it has to undo, or -1.
+        """
+        filter_mask &= (1 << len(self._pipeline)) - 1
+        for index in reversed(range(len(self._pipeline))):
+            if filter_mask >> index & 1:
+                continue
+            number, _, values, _ = self._pipeline[index]
+            if number == DEFLATE:
+                # The filters before it make at most a little more of the chunk, never twice it.
+                chunk = inflate(chunk, 2 * self._nbytes + 1024, exact=False)
+            elif number == SHUFFLE:
+                chunk = unshuffle(chunk, values[0])
+            elif number == FLETCHER32:
+                chunk = checked(chunk)
+            else:
+                return chunk, filter_mask, index
+            filter_mask |= 1 << index
+        return chunk, filter_mask, -1
+
+    def _measure(self, chunk: memoryview, filter_mask: int, last: int) -> None:
+        """Refuse a chunk whose length, or the length it decodes to, can't be right."""
+        before = [f for i, f in enumerate(self._pipeline[:last]) if not filter_mask >> i & 1]
+        known = all(number in (SHUFFLE, FLETCHER32) for number, _, _, _ in before)
+        expected = self._nbytes + 4 * sum(number == FLETCHER32 for number, _, _, _ in before)
+        if last < 0:
+            found = len(chunk)
+        elif not known:
+            return
+        else:
+            number, _, values, _ = self._pipeline[last]
+            found = decoded_length(number, values, chunk, expected)
+        if found < 0:
+            raise WrongLength(f"the chunk of {len(chunk)} bytes is cut short")
+        if found != expected:
+            raise WrongLength(f"the chunk decodes to {found} bytes, expected {expected}")
+
+    def _mtype(self, dtype: np.dtype[Any]) -> Any:
+        mtype = self._mtypes.get(dtype)
+        if mtype is None:
+            mtype = self._mtypes[dtype] = h5t.py_create(dtype)
+        return mtype
+
+
+@lru_cache(maxsize=64)
+def _decoder(codec: Codec) -> _Decoder:
+    return _Decoder(codec)
+
+
+# A lock held by another thread at a fork would stay held in the child for ever.
+os.register_at_fork(after_in_child=_decoder.cache_clear)
+
+
+def decoded_length(number: int, values: tuple[int, ...], chunk: memoryview, expected: int) -> int:
+    """Bytes that a filter would make of `chunk`, as far as its stored form tells.
+
+    Parameters
+    ----------
+    number, values
+        The filter and its parameters.
+    chunk
+        Its input.
+    expected
+        What it has to make, returned for filters whose form does not tell.
+
+    Returns
+    -------
+    int
+        -1 where the input is shorter than what it says of itself.
+    """
+    if number == LZF:
+        return _lzf_length(chunk)
+    if number == SZIP:
+        return int.from_bytes(chunk[:4], "little") if len(chunk) > 4 else -1
+    if number == NBIT:
+        return expected if len(chunk) >= _nbit_length(values, expected) else -1
+    if number == SCALEOFFSET:
+        if len(chunk) < _SCALEOFFSET_HEADER:
+            return -1
+        bits = int.from_bytes(chunk[:4], "little")
+        elements, size = values[2], values[4]
+        stored = (elements * bits + 7) // 8
+        enough = bits <= 8 * size and len(chunk) >= _SCALEOFFSET_HEADER + stored
+        return elements * size if enough else -1
+    return expected
+
+
+_SCALEOFFSET_HEADER = 21
+
+
+def _nbit_length(values: tuple[int, ...], expected: int) -> int:
+    """Bytes that nbit stores, for the atomic types: class 1, size, order, precision, offset."""
+    if len(values) < 8 or values[3] != 1:
+        return 0
+    if values[1]:  # the precision is that of the type: nothing is packed
+        return expected
+    return (values[2] * values[6] + 7) // 8
+
+
+def _lzf_length(chunk: memoryview) -> int:
+    """Bytes that a LZF stream decompresses to, or -1 where its last token is cut short.
+
+    A token is a run of literals (control byte below 32: that many and one more), or a match of
+    3 to 8 bytes, or of 9 and more with the rest of the length in a second byte, and an offset.
+    """
+    data = bytes(chunk)
+    end, position, length = len(data), 0, 0
+    while position < end:
+        control = data[position]
+        if control < 32:
+            position += control + 2
+            length += control + 1
+        elif control < 224:
+            position += 2
+            length += (control >> 5) + 2
+        elif position + 1 < end:
+            length += data[position + 1] + 9
+            position += 3
+        else:
+            return -1
+    return length if position == end else -1
+
+
+LIBRARY = f"HDF5 {h5py.version.hdf5_version}"
+"""The library at hand, for messages."""
