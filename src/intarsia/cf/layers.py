@@ -109,16 +109,25 @@ def recipe_of(base: Any, layers: Sequence[Layer]) -> Recipe:
     if not (type(base) is LazilyIndexedArray and type(base.array) is _Stub):
         raise Unrecognised(f"xarray makes it a {type(base).__name__}")
     parameters: dict[str, np.generic] = {}
-    steps = tuple(_step(layer, parameters) for layer in layers)
+    steps = tuple(_step(layer, parameters) for layer in layers if not _only_swaps(layer))
     dtype: np.dtype[Any] = layers[-1].after if layers else base.dtype
     return Recipe(steps, parameters, dtype.newbyteorder("="))
 
 
+def _only_swaps(layer: Layer) -> bool:
+    """Whether a layer changes the byte order and no more, which steps leave to whoever runs them.
+
+    xarray masks and scales big-endian floats as they are and swaps them last.
+    """
+    return layer.function is np.asarray and layer.before == layer.after.newbyteorder()
+
+
 def _step(layer: Layer, parameters: dict[str, np.generic]) -> Codec:
     """Describe a layer by a codec, adding its numbers to `parameters`."""
-    function, arguments, before, dtype = layer
-    if not (dtype.kind in "biufc" and dtype.isnative and np.dtype(arguments["dtype"]) == dtype):
-        raise Unrecognised(f"xarray decodes it from {before} to {dtype}")
+    function, arguments, before, after = layer
+    if after.kind not in "biufc" or np.dtype(arguments["dtype"]) != after:
+        raise Unrecognised(f"xarray decodes it from {before} to {after}")
+    dtype = after.newbyteorder("=")
     match function, arguments:
         case np.asarray, {"dtype": _, **others} if not others:
             return Codec.make("cast", dtype=dtype.str)
@@ -154,6 +163,9 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
     """Give a number from an attribute the type with which it enters arithmetic with `dtype`."""
     if isinstance(value, np.integer | np.floating):
         return cast("np.generic", value)
-    if type(value) in (int, float) and dtype.kind == "f":  # weak: takes the type of the array
+    weak = type(value) in (int, float)  # Python's numbers take the type of the array
+    if weak and dtype.kind == "f":
         return np.asarray(value).astype(dtype)[()]
+    if weak and dtype.kind in "iu" and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return dtype.type(value)
     raise Unrecognised(f"{value!r} in its attributes is not a number that xarray can apply")

@@ -53,9 +53,6 @@ def _is_time_like(name: str, attrs: Mapping[str, Any], options: Options) -> bool
     )
 
 
-_CFTIME: Any = cftime.datetime  # pyright: ignore[reportUnknownMemberType]
-
-
 def time_kind(values: npt.NDArray[Any]) -> str | None:
     """Say which sort of time an array holds, to tell which arrays can be joined.
 
@@ -85,11 +82,15 @@ def time_kind(values: npt.NDArray[Any]) -> str | None:
         case "m":
             return "timedelta64"
         case "O":
-            first = next((value for value in values.flat if not _is_missing(value)), None)
-            return f"cftime/{first.calendar}" if isinstance(first, _CFTIME) else None
+            first: Any = next((value for value in values.flat if not _is_missing(value)), None)
+            return f"cftime/{first.calendar}" if _is_cftime(first) else None
         case _:
             return None
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or isinstance(value, float)  # as in an array of objects: NaN
+
+
+def _is_cftime(value: Any) -> bool:
+    return isinstance(value, cftime.datetime)  # pyright: ignore[reportUnknownMemberType]
