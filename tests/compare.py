@@ -46,10 +46,14 @@ def differences(actual: xr.Dataset, expected: xr.Dataset) -> list[str]:
     return found
 
 
-def value_differences(label: str, actual: Any, expected: Any) -> list[str]:
-    """How two arrays differ: dtype, shape, or the first element that differs in its bits."""
+def value_differences(label: str, actual: Any, expected: Any, *, native: bool = True) -> list[str]:
+    """How two arrays differ: dtype, shape, or the first element that differs in its bits.
+
+    With `native`, `actual` has to be in native byte order whatever that of `expected`.
+    """
     a, e = np.asarray(actual), np.asarray(expected)
-    e = e.astype(_native(e.dtype), copy=False)
+    if native:
+        e = e.astype(_native(e.dtype), copy=False)
     if a.dtype != e.dtype:
         return [f"{label}: dtype {a.dtype!r} != {e.dtype!r}"]
     if a.shape != e.shape:
@@ -87,7 +91,7 @@ def _attr_differences(where: str, a: Mapping[Any, Any], e: Mapping[Any, Any]) ->
                 f"{e[key]!r} is {type(e[key]).__name__}"
             )
         elif isinstance(e[key], np.ndarray | np.generic):
-            found += value_differences(label, a[key], e[key])
+            found += value_differences(label, a[key], e[key], native=False)
         elif a[key] != e[key]:
             found.append(f"{label}: {a[key]!r} != {e[key]!r}")
     return found

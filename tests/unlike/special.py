@@ -6,7 +6,7 @@ They exist to show that such a variable is given as xarray gives it, at no cost 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import h5py
 import numpy as np
@@ -15,6 +15,7 @@ Kind = Literal[
     "vlen_str", "fixed_str", "char", "bool", "enum", "complex64", "complex128", "compound"
 ]
 
+KINDS: tuple[Kind, ...] = get_args(Kind)
 WEATHER = {"clear": 0, "cloudy": 1, "rain": 2, "missing": 255}
 
 

@@ -1,6 +1,7 @@
 """Specs to files: writes an unlike HDF5 file as its spec says, through low-level h5py.
 
-Files follow netCDF-4's conventions for dimension scales, so that netCDF4, h5netcdf and h5py read them; `GroupSpec.scales=False` leaves the scales out.
+Files follow netCDF-4's conventions for dimension scales, so that netCDF4, h5netcdf and h5py read
+them; `GroupSpec.scales=False` leaves the scales out.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Whether values are right: one module per kind of difference between files."""
