@@ -1,0 +1,458 @@
+"""Plain summaries of opened sources: what combining has to know about each file, and no more.
+
+A summary holds no array but small index coordinates, no xarray object and no open file. Equal parts
+are interned by a `Summarizer`, so ten thousand files of one layout share one `VariableSummary` per
+variable, and comparing them is comparing identities.
+
+Attribute and packing values are *frozen*: a string stays a string, a number or an array becomes a
+`Typed` (type, shape, bytes). Frozen values are hashable and compare bit for bit, so that a float32
+scale is not a float64 scale, NaN equals itself, and 0.0 is not -0.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from intarsia.encoding import Codec
+
+__all__ = [
+    "Content",
+    "Packing",
+    "SourceSummary",
+    "Summarizer",
+    "Typed",
+    "VariableSummary",
+    "brief",
+    "freeze",
+    "show",
+    "show_value",
+]
+
+
+class Typed(NamedTuple):
+    """A number or an array of numbers, frozen with its type.
+
+    Parameters
+    ----------
+    dtype
+        ``dtype.str`` of the value.
+    shape
+        ``()`` for a scalar.
+    data
+        The bytes, in C order.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def value(self) -> Any:
+        """The value again: a NumPy scalar, or a read-only array."""
+        array = np.frombuffer(self.data, self.dtype).reshape(self.shape)
+        return array if self.shape else array[()]
+
+
+def freeze(value: Any) -> Hashable:
+    """Make a value of an attribute hashable, keeping its type and every bit.
+
+    Parameters
+    ----------
+    value
+        What a netCDF or HDF5 attribute can hold: a string, a number, a NumPy scalar or array, a
+        list or tuple of those, or None.
+
+    Returns
+    -------
+    Hashable
+        A string, an int, None, a `Typed`, or a tuple of those. Anything else is represented by
+        its ``repr``.
+    """
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | float | complex):
+        value = np.asarray(value)[()]
+    if isinstance(value, np.ndarray | np.generic):
+        array: np.ndarray[Any, Any] = np.asarray(cast(Any, value))
+        if array.dtype.hasobject or array.dtype.kind in "US":
+            items: list[Any] = array.ravel().tolist()
+            return freeze(items[0]) if not array.shape and array.size else tuple(map(freeze, items))
+        return Typed(array.dtype.str, array.shape, array.tobytes())
+    if isinstance(value, list | tuple):
+        return tuple(freeze(member) for member in cast(Sequence[Any], value))
+    return repr(value)
+
+
+def show(frozen: Hashable, *, typed: bool = False, limit: int = 60) -> str:
+    """Write a frozen value for people.
+
+    Parameters
+    ----------
+    frozen
+        From `freeze`.
+    typed
+        Whether to say the type of numbers, for values that look the same without it.
+    limit
+        Longer texts are cut in the middle.
+    """
+    if isinstance(frozen, Typed):
+        value = frozen.value
+        text = str(value) if not frozen.shape else np.array2string(value, threshold=6, edgeitems=2)
+        text = " ".join(text.split())
+        if typed:
+            text = f"{text} ({np.dtype(frozen.dtype).name})"
+    elif isinstance(frozen, str):
+        text = repr(frozen)
+    elif isinstance(frozen, tuple):
+        members = cast(tuple[Hashable, ...], frozen)
+        text = "[" + ", ".join(show(member, typed=typed) for member in members) + "]"
+    else:
+        text = "none" if frozen is None else str(frozen)
+    if len(text) > limit:
+        head = (limit - 3) // 2
+        text = text[:head] + "..." + text[len(text) - (limit - 3 - head) :]
+    return text
+
+
+class Packing(NamedTuple):
+    """How a variable's numbers were packed, as decoding found it (every member frozen)."""
+
+    scale: Hashable = None
+    offset: Hashable = None
+    fills: tuple[Hashable, ...] = ()
+    unsigned: Hashable = None
+
+
+class Content:
+    """The values of a small variable, or only a digest of them; equal where every bit is.
+
+    Parameters
+    ----------
+    digest
+        Anything hashable that is equal where the values are equal.
+    values
+        The values, where they are worth keeping.
+    """
+
+    __slots__ = ("_hash", "digest", "values")
+
+    def __init__(self, digest: Hashable, values: np.ndarray[Any, Any] | None = None) -> None:
+        self.digest = digest
+        self.values = values
+        self._hash = hash(digest)
+
+    @classmethod
+    def of(cls, values: np.ndarray[Any, Any]) -> Content:
+        """Keep `values` (by reference) and their digest."""
+        array = np.asarray(values)
+        key: Hashable
+        if array.dtype.hasobject:
+            key = tuple((type(item).__name__, str(item)) for item in array.ravel().tolist())
+        else:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            key = hashlib.blake2b(data, digest_size=16).digest()
+        return cls((array.dtype.str, array.shape, key), array)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Content) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Content({'digest only' if self.values is None else brief(self.values)})"
+
+
+class VariableSummary(NamedTuple):
+    """One variable of one source, decoded, as combining sees it. Made by `Summarizer.variable`.
+
+    Parameters
+    ----------
+    dims, shape, dtype
+        Of the decoded variable, in native byte order.
+    attrs
+        ``(name, frozen value)`` pairs of the attributes left after decoding, sorted by name.
+    is_coordinate, is_index
+        Whether it is a coordinate, and whether an index is built from it.
+    stored
+        Type of the elements in the file, byte order included, or None where they are not known.
+    filters
+        The bytes -> bytes filters in the order of the writer: codecs, or strings.
+    chunks
+        Chunk shape, or None.
+    layout
+        ``"chunked"``, ``"contiguous"``, ``"compact"``, ``"external"``, ``"unwritten"`` (no storage
+        was allocated), or None.
+    skipped_filters
+        Whether some chunk skips some filter (HDF5's filter mask).
+    padded
+        Whether the dataset is shorter than its unlimited dimension.
+    packing
+        See `Packing`; what decoding used, not what is left in `attrs`.
+    raw_fill
+        Frozen stored value of elements that were never written.
+    units, calendar
+        Those that decoding of times used (xarray: ``Variable.encoding``), else None.
+    grid_mapping
+        The ``grid_mapping`` attribute, wherever decoding left it.
+    content
+        Values of a small index coordinate, or a digest of a static variable, else None.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    attrs: tuple[tuple[str, Hashable], ...] = ()
+    is_coordinate: bool = False
+    is_index: bool = False
+    stored: np.dtype[Any] | None = None
+    filters: tuple[Codec | str, ...] = ()
+    chunks: tuple[int, ...] | None = None
+    layout: str | None = None
+    skipped_filters: bool = False
+    padded: bool = False
+    packing: Packing | None = None
+    raw_fill: Hashable = None
+    units: str | None = None
+    calendar: str | None = None
+    grid_mapping: str | None = None
+    content: Content | None = None
+
+    def attr(self, name: str) -> Hashable:
+        """Get the frozen attribute `name`, or None."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """One opened source.
+
+    Parameters
+    ----------
+    url
+        Path or URL, as messages should name it.
+    variables
+        By name, in the order of the dataset.
+    attrs
+        Global attributes: ``(name, frozen value)`` pairs, sorted by name.
+    sizes
+        Length of each dimension, also of those no variable has.
+    """
+
+    url: str
+    variables: Mapping[str, VariableSummary]
+    attrs: tuple[tuple[str, Hashable], ...] = ()
+    sizes: Mapping[str, int] | None = None
+
+    def lengths(self) -> Mapping[str, int]:
+        """Length of each dimension: `sizes`, or as the variables' shapes say."""
+        if self.sizes is not None:
+            return self.sizes
+        return dict(_lengths(self.variables.values()))
+
+
+class Summarizer:
+    """Builds summaries, interning equal parts: one per open.
+
+    Nothing in the arguments is an xarray object; attributes are mappings of what netCDF
+    attributes hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> make = Summarizer()
+    >>> sst = make.variable(("time", "lat"), (31, 180), np.dtype("f4"), attrs={"units": "K"},
+    ...                     stored=np.dtype("<i2"), filters=("shuffle", "zlib"), chunks=(1, 180),
+    ...                     layout="chunked", scale=np.float64(0.01), fills=(np.int16(-999),))
+    >>> lat = make.index("lat", np.linspace(-89.5, 89.5, 180), attrs={"units": "degrees_north"})
+    >>> summary = make.source("2020-01.nc", {"sst": sst, "lat": lat}, attrs={"title": "SST"})
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[Any, Any] = {}
+        # by id of the array that the content keeps alive, so that no other can have that id
+        self._contents: dict[int, Content] = {}
+
+    def source(
+        self,
+        url: str,
+        variables: Mapping[str, VariableSummary],
+        *,
+        attrs: Mapping[str, Any] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> SourceSummary:
+        """Summarise one source from the summaries of its variables."""
+        frozen = self._attrs(attrs or {})
+        return SourceSummary(url, variables, frozen, None if sizes is None else dict(sizes))
+
+    def variable(
+        self,
+        dims: Iterable[str],
+        shape: Iterable[int],
+        dtype: np.dtype[Any],
+        *,
+        attrs: Mapping[str, Any] | None = None,
+        is_coordinate: bool = False,
+        is_index: bool = False,
+        stored: np.dtype[Any] | None = None,
+        filters: Iterable[Codec | str] = (),
+        chunks: Iterable[int] | None = None,
+        layout: str | None = None,
+        skipped_filters: bool = False,
+        padded: bool = False,
+        scale: Any = None,
+        offset: Any = None,
+        fills: Iterable[Any] = (),
+        unsigned: Any = None,
+        raw_fill: Any = None,
+        units: str | None = None,
+        calendar: str | None = None,
+        grid_mapping: str | None = None,
+        values: np.ndarray[Any, Any] | None = None,
+        digest: Hashable = None,
+    ) -> VariableSummary:
+        """Summarise one variable. Only `dims`, `shape` and `dtype` have to be known.
+
+        Parameters
+        ----------
+        dims, shape, dtype, is_coordinate, is_index, stored, filters, chunks, layout
+        skipped_filters, padded, units, calendar
+            See `VariableSummary`.
+        attrs
+            Attributes left after decoding.
+        scale, offset, fills, unsigned, raw_fill
+            What decoding used, as typed NumPy scalars (``unsigned`` as the attribute has it); None
+            or empty where there is none.
+        grid_mapping
+            By default ``attrs["grid_mapping"]``.
+        values
+            Values of a small index coordinate, kept by reference. Not copied, not changed.
+        digest
+            Instead of `values`: anything hashable that tells different values apart.
+
+        Returns
+        -------
+        VariableSummary
+            The same object for equal arguments.
+        """
+        attrs = attrs or {}
+        if grid_mapping is None:
+            name = attrs.get("grid_mapping")
+            grid_mapping = name if isinstance(name, str) else None
+        fills = tuple(freeze(fill) for fill in fills)
+        packing = None
+        if scale is not None or offset is not None or fills or unsigned is not None:
+            packing = Packing(freeze(scale), freeze(offset), fills, freeze(unsigned))
+        content = None
+        if values is not None:
+            content = self._content(values)
+        elif digest is not None:
+            content = Content(digest)
+        summary = VariableSummary(
+            tuple(dims),
+            tuple(shape),
+            dtype,
+            self._attrs(attrs),
+            is_coordinate,
+            is_index,
+            stored,
+            tuple(filters),
+            None if chunks is None else tuple(chunks),
+            layout,
+            skipped_filters,
+            padded,
+            packing,
+            freeze(raw_fill),
+            units,
+            calendar,
+            grid_mapping,
+            content,
+        )
+        return self._parts.setdefault(summary, summary)
+
+    def index(
+        self, name: str, values: np.ndarray[Any, Any], *, dim: str | None = None, **options: Any
+    ) -> VariableSummary:
+        """Summarise a one-dimensional index coordinate from its values.
+
+        Parameters
+        ----------
+        name
+            Its name, by default also that of its dimension.
+        values
+            One-dimensional.
+        dim
+            The dimension, where it has another name.
+        **options
+            As for `variable`.
+        """
+        return self.variable(
+            (dim or name,),
+            values.shape,
+            values.dtype,
+            is_coordinate=True,
+            is_index=True,
+            values=values,
+            **options,
+        )
+
+    def intern(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Get the first array seen whose type, shape and bits are those of `values`.
+
+        Coordinates that are the same object are compared by xarray without looking at them.
+        """
+        kept = self._content(values).values
+        return values if kept is None else kept
+
+    def _content(self, values: np.ndarray[Any, Any]) -> Content:
+        known = self._contents.get(id(values))
+        if known is not None:
+            return known
+        content = Content.of(values)
+        content = self._parts.setdefault(content, content)
+        if content.values is values:
+            self._contents[id(values)] = content
+        return content
+
+    def _attrs(self, attrs: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
+        if not attrs:
+            return ()
+        frozen = tuple(sorted([(name, freeze(value)) for name, value in attrs.items()], key=_name))
+        return self._parts.setdefault(frozen, frozen)
+
+
+def _name(pair: tuple[str, Hashable]) -> str:
+    return pair[0]
+
+
+def _lengths(variables: Iterable[VariableSummary]) -> Iterator[tuple[str, int]]:
+    for variable in variables:
+        yield from zip(variable.dims, variable.shape, strict=True)
+
+
+def brief(values: np.ndarray[Any, Any]) -> str:
+    """Write the ends and the length of a coordinate: ``-89.5 .. 89.5 (180)``."""
+    items: Any = values.reshape(-1)
+    if len(items) == 0:
+        return "empty"
+    if len(items) == 1:
+        return show_value(items[0])
+    return f"{show_value(items[0])} .. {show_value(items[-1])} ({len(items)})"
+
+
+def show_value(value: Any) -> str:
+    """Write one value of a coordinate: seven digits, dates as short as they are."""
+    kind = np.asarray(value).dtype.kind
+    if kind == "M":
+        return str(cast(Any, np.datetime_as_string)(value, unit="auto"))
+    return f"{value:.7g}" if kind == "f" else str(value)
