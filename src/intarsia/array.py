@@ -170,8 +170,13 @@ class LazyArray(NDArrayOperatorsMixin):
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """Lengths of blocks that are good to read, per dimension."""
+        """The blocks that xarray is told of, per dimension."""
         raise NotImplementedError
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks that are good to read, per dimension."""
+        return self.chunks
 
     def __getitem__(self, key: Any) -> Any:
         raise NotImplementedError
@@ -268,7 +273,18 @@ class VirtualArray(LazyArray):
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """Uniform blocks near the chunk shape of the largest segment, not too many of them."""
+        """One block while the array is small, else `blocks`.
+
+        xarray refuses to work along a dimension that lies in several chunks, where it does not
+        refuse the same with an array in memory. What fits in memory is treated as such.
+        """
+        if self.nbytes <= WHOLE_BYTES:
+            return tuple((size,) for size in self.shape)
+        return self.blocks
+
+    @property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Uniform blocks near the chunk shape of the largest segment, not too small."""
         return regular_chunks(self.shape, preferred_chunks(self.segments))
 
     def with_steps(self, steps: Sequence[Codec], parameters: dict[str, np.generic]) -> VirtualArray:
@@ -444,7 +460,7 @@ class BlockReader:
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
         """Blocks that are good to read."""
-        return self.array.chunks
+        return self.array.blocks
 
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
         return np.asarray(self.array[key])
@@ -579,15 +595,13 @@ class LazyKey:
 # -- loading ---------------------------------------------------------------------------------------
 
 
-def load_together(arrays: Sequence[LazyArray], **kwargs: Any) -> list[npt.NDArray[Any]]:
+def load_together(arrays: Sequence[LazyArray]) -> list[npt.NDArray[Any]]:
     """Values of several lazy arrays; neighbouring chunks are read with one request.
 
     Parameters
     ----------
     arrays
         What to load; an array given twice is read once.
-    **kwargs
-        As for `engine.load.load`.
     """
     windows: list[tuple[VirtualArray, tuple[Any, ...] | None]] = []
     for array in arrays:
@@ -602,7 +616,7 @@ def load_together(arrays: Sequence[LazyArray], **kwargs: Any) -> list[npt.NDArra
     for array, _ in windows:
         if number.setdefault(id(array), len(distinct)) == len(distinct):
             distinct.append(array)
-    loaded = load([(array.segments, array.dtype, array.name) for array in distinct], **kwargs)
+    loaded = load([(array.segments, array.dtype, array.name) for array in distinct])
     taken: set[int] = set()
     results: list[npt.NDArray[Any]] = []
     for array, key in windows:
@@ -649,7 +663,7 @@ def _loaded(tree: Any) -> Any:
 def _to_dask(tree: Any) -> Any:
     import dask.array as da
 
-    return _walk(tree, lambda item: da.from_array(item, chunks=item.chunks))
+    return _walk(tree, lambda item: da.from_array(item, chunks=item.blocks))
 
 
 # -- indexing --------------------------------------------------------------------------------------
@@ -1019,6 +1033,9 @@ _FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 # -- blocks ----------------------------------------------------------------------------------------
+
+WHOLE_BYTES = 1 << 28
+"""Arrays up to this size are presented to xarray as one block."""
 
 BLOCK_BYTES = 1 << 24
 """Blocks offered to dask come to about so much, where chunks are smaller."""

@@ -250,9 +250,10 @@ def _resolve(
 
 def _find(matrix: IntArray, segment: IntArray, chunk: IntArray, table: References) -> IntArray:
     """Row of each chunk in its segment's sorted part of a sparse table, or -1."""
-    chunks = table.chunks
-    assert chunks is not None
     found = np.full(len(segment), -1, np.int64)
+    chunks = table.chunks
+    if chunks is None:  # no chunk of any sparse segment here was written
+        return found
     for number in np.unique(segment):
         mine = segment == number
         begin, count = matrix[number, REF], matrix[number, COUNT]

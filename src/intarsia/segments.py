@@ -338,6 +338,16 @@ class Segments:
             cases.append(Case(encoding, rows))
         return Segments(self.shape, self.blocks, tuple(cases), self.pages, self.sources)
 
+    def renumbered(self, sources: Sources, numbers: IntArray) -> Segments:
+        """The same segments, pointing into another table of sources by new numbers."""
+        blocks: list[Block] = []
+        for block in self.blocks:
+            matrix = block.matrix().copy()
+            old = matrix[:, SOURCE]
+            matrix[:, SOURCE] = np.where(old < 0, -1, np.append(numbers, -1)[old])
+            blocks.append(Block.of(block.fields, matrix))
+        return Segments(self.shape, tuple(blocks), self.cases, self.pages, sources)
+
     @staticmethod
     def concatenate(parts: Sequence[Segments], axis: int) -> Segments:
         """Join along a dimension. Boxes move; references and their bytes stay as they are."""

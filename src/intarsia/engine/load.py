@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from math import prod
 from typing import Any
@@ -16,14 +16,13 @@ from intarsia.engine.decode import Target, locate, place_chunks, place_constants
 from intarsia.engine.plan import Plan, Task, plans
 from intarsia.errors import SourceError
 from intarsia.io.fetch import fetcher_for
+from intarsia.progress import Progress
 from intarsia.segments import Segments
 
 type Named = tuple[Segments, np.dtype[Any], str | None]
 
 
-def load(
-    arrays: Sequence[Named], progress: Callable[[int, int], None] | None = None
-) -> list[npt.NDArray[Any]]:
+def load(arrays: Sequence[Named]) -> list[npt.NDArray[Any]]:
     """Values of whole virtual arrays.
 
     Parameters
@@ -31,8 +30,6 @@ def load(
     arrays
         Segments, dtype and name (for errors) of each array. They are loaded together: neighbouring
         chunks of different arrays are read with one request.
-    progress
-        Called with (tasks done, tasks known) as the work goes on.
 
     Returns
     -------
@@ -50,13 +47,13 @@ def load(
         outputs.append(np.empty(segments.shape, dtype))
     targets = [Target(out) for out in outputs]
     names = [name for _, _, name in arrays]
-    done = 0
-    for plan in plans([segments for segments, _, _ in arrays]):
-        for part in plan.parts:
-            place_constants(part, targets[part.array])
-            place_inline(part, targets[part.array], names[part.array])
-        _run(plan, targets, names, progress, done)
-        done += len(plan.tasks)
+    with Progress("reading", 0) as progress:
+        for plan in plans([segments for segments, _, _ in arrays]):
+            progress.total = (progress.total or 0) + len(plan.tasks)
+            for part in plan.parts:
+                place_constants(part, targets[part.array])
+                place_inline(part, targets[part.array], names[part.array])
+            _run(plan, targets, names, progress)
     return outputs
 
 
@@ -73,32 +70,21 @@ def _check_cover(segments: Segments, name: str | None) -> None:
 
 
 def _run(
-    plan: Plan,
-    targets: Sequence[Target],
-    names: Sequence[str | None],
-    progress: Callable[[int, int], None] | None,
-    done: int,
+    plan: Plan, targets: Sequence[Target], names: Sequence[str | None], progress: Progress
 ) -> None:
     if len(plan.tasks) == 1:
         _run_task(plan, plan.tasks[0], targets, names)
-        if progress:
-            progress(done + 1, done + 1)
+        progress.advance()
         return
-    if not plan.tasks:
-        return
-    pool = _pool()
     waiting: set[Future[None]] = set()
-    finished = 0
     try:
         for task in plan.tasks:
-            waiting.add(pool.submit(_run_task, plan, task, targets, names))
+            waiting.add(_pool().submit(_run_task, plan, task, targets, names))
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
             for future in ended:
                 future.result()
-            finished += len(ended)
-            if progress:
-                progress(done + finished, done + len(plan.tasks))
+            progress.advance(len(ended))
     finally:
         for future in waiting:
             future.cancel()

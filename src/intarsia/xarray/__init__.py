@@ -1,0 +1,1 @@
+"""The side that xarray users see: opening, combining, the accessor, the backend, lazy arrays."""

@@ -1,0 +1,104 @@
+"""``ds.intarsia``: what a dataset is made of, what reading would cost, what differed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import xarray as xr
+
+from intarsia.array import DeferredArray, LazyArray, VirtualArray
+from intarsia.combine import Report, report_from_parts
+from intarsia.xarray.explaining import Explanation, explain
+from intarsia.xarray.summaries import parts_of
+
+
+@xr.register_dataset_accessor("intarsia")
+class IntarsiaAccessor:
+    """What Intarsia knows about a dataset.
+
+    Parameters
+    ----------
+    dataset
+        Any dataset; variables that are not virtual are left alone.
+    """
+
+    def __init__(self, dataset: xr.Dataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def arrays(self) -> dict[Hashable, VirtualArray]:
+        """The virtual arrays, by variable."""
+        found: dict[Hashable, VirtualArray] = {}
+        for name, variable in self._dataset.variables.items():
+            data = _unwrapped(variable._data)
+            if isinstance(data, DeferredArray):
+                data = data.window()[0]
+            if isinstance(data, VirtualArray):
+                found[name] = data
+        return found
+
+    def explain(
+        self, indexers: Mapping[Any, Any] | None = None, **indexers_kwargs: Any
+    ) -> Explanation:
+        """Say what loading would read, without reading it.
+
+        Parameters
+        ----------
+        indexers
+            Positions to select first, as for `xarray.Dataset.isel`; everything by default.
+        **indexers_kwargs
+            The keyword form of `indexers`.
+
+        Returns
+        -------
+        Explanation
+            Segments, chunks, requests and bytes, in total and per variable.
+
+        Examples
+        --------
+        >>> ds.intarsia.explain({"time": slice(0, 10)})  # doctest: +SKIP
+        """
+        wanted = {**(indexers or {}), **indexers_kwargs}
+        dataset = self.virtual()
+        if wanted:
+            dataset = dataset.isel(wanted)
+        return explain(IntarsiaAccessor(dataset).arrays)
+
+    def report(self) -> Report:
+        """Say what differs between the sources of the variables, and what was done about it.
+
+        Derived from the segments and the notes that travel with each array, so that it also holds
+        after selecting, combining and renaming.
+        """
+        return report_from_parts(parts_of(self.arrays), notes=self._notes())
+
+    def virtual(self) -> xr.Dataset:
+        """The dataset with virtual arrays directly in its variables.
+
+        `xarray.open_dataset` wraps what an engine returns, and would load it when concatenating.
+        """
+        changed: dict[Hashable, xr.Variable] = {}
+        for name, variable in self._dataset.variables.items():
+            data = _unwrapped(variable._data)
+            if isinstance(data, LazyArray) and data is not variable._data:
+                changed[name] = variable._replace(data=data)
+        return self._dataset._replace(variables={**self._dataset._variables, **changed})
+
+    def _notes(self) -> dict[str, tuple[str, ...]]:
+        notes: dict[str, tuple[str, ...]] = {}
+        for name, variable in self._dataset.variables.items():
+            data = _unwrapped(variable._data)
+            if isinstance(data, LazyArray) and data.notes:
+                notes[str(name)] = tuple(sorted(data.notes))
+        return notes
+
+
+def _unwrapped(data: Any) -> Any:
+    """What lies under xarray's own lazy wrappers, if it is one of our arrays."""
+    inner = data
+    while not isinstance(inner, LazyArray):
+        inner = getattr(inner, "array", None)
+        if inner is None:
+            return data
+    return inner

@@ -1,0 +1,165 @@
+"""What reading would cost: the plan of a load, counted and not carried out."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from intarsia.array import VirtualArray
+from intarsia.engine.plan import plans
+from intarsia.references import ABSENT, INLINE
+from intarsia.segments import SOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one variable, or all of them, would take to load.
+
+    Parameters
+    ----------
+    segments, sources, cases
+        What the values are made of.
+    chunks
+        Distinct stored chunks to decode.
+    fill
+        Touched chunks that were never written.
+    inline
+        Touched chunks whose bytes are in memory already.
+    requests, read_nbytes
+        Reads, and their bytes.
+    nbytes
+        Bytes of the values.
+    reference_nbytes
+        Bytes of segment and reference columns.
+    """
+
+    segments: int
+    sources: int
+    cases: int
+    chunks: int
+    fill: int
+    inline: int
+    requests: int
+    read_nbytes: int
+    nbytes: int
+    reference_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Cost of loading some variables together.
+
+    Parameters
+    ----------
+    total
+        All of them, neighbours read with one request.
+    variables
+        Each on its own.
+    """
+
+    total: Cost
+    variables: dict[str, Cost]
+
+    @property
+    def requests(self) -> int:
+        """Reads that loading would make."""
+        return self.total.requests
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that loading would read."""
+        return self.total.read_nbytes
+
+    def _rows(self) -> list[list[str]]:
+        rows: list[list[str]] = []
+        for name, cost in [*self.variables.items(), ("together", self.total)]:
+            rows.append([
+                name, f"{cost.segments:,}", f"{cost.sources:,}", f"{cost.cases:,}",
+                f"{cost.chunks:,}", f"{cost.fill:,}", f"{cost.requests:,}",
+                human(cost.read_nbytes), human(cost.nbytes),
+            ])  # fmt: skip
+        return rows
+
+    def __repr__(self) -> str:
+        rows = [list(HEAD), *self._rows()]
+        widths = [max(len(row[n]) for row in rows) for n in range(len(HEAD))]
+        lines = ["Loading would read:"]
+        for row in rows:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append("  " + "  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:right'>{html.escape(cell)}</th>" for cell in HEAD)
+        body = ""
+        for row in self._rows():
+            style = "font-weight:bold" if row[0] == "together" else ""
+            cells = "".join(f"<td style='text-align:right'>{html.escape(c)}</td>" for c in row)
+            body += f"<tr style='{style}'>{cells}</tr>"
+        return f"<table><caption>Loading would read</caption><tr>{head}</tr>{body}</table>"
+
+
+HEAD = (
+    "variable", "segments", "sources", "cases", "chunks", "fill chunks", "requests", "to read",
+    "values",
+)  # fmt: skip
+
+
+def explain(arrays: Mapping[Hashable, VirtualArray]) -> Explanation:
+    """Plan the load of `arrays`, one by one and together."""
+    variables = {str(name): _cost([array]) for name, array in arrays.items()}
+    return Explanation(_cost(list(arrays.values())), variables)
+
+
+def _cost(arrays: list[VirtualArray]) -> Cost:
+    chunks = fill = inline = requests = read = 0
+    for plan in plans([array.segments for array in arrays]):
+        chunks += plan.chunks
+        requests += plan.requests
+        read += plan.nbytes
+        for part in plan.parts:
+            fill += int((part.touches.state == ABSENT).sum())
+            inline += int((part.touches.state == INLINE).sum())
+    sources: set[str] = set()
+    used_cases = 0
+    for array in arrays:
+        held = array.segments
+        numbers: set[int] = set()
+        cases: set[int] = set()
+        for block in held.blocks:
+            numbers.update(np.unique(block.column(SOURCE)).tolist())
+            cases.update(np.unique(block.column(0)).tolist())
+        sources.update(held.sources.url(number) for number in numbers if number >= 0)
+        used_cases += len(cases)
+    return Cost(
+        segments=sum(len(array.segments) for array in arrays),
+        sources=len(sources),
+        cases=used_cases,
+        chunks=chunks,
+        fill=fill,
+        inline=inline,
+        requests=requests,
+        read_nbytes=read,
+        nbytes=sum(array.nbytes for array in arrays),
+        reference_nbytes=sum(array.segments.nbytes for array in arrays),
+    )
+
+
+def human(nbytes: int) -> str:
+    """A number of bytes for people.
+
+    Examples
+    --------
+    >>> human(1536)
+    '1.5 kB'
+    """
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

@@ -1,0 +1,265 @@
+"""One file as a dataset: scanned, the small and the timely loaded, the rest virtual."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from intarsia.array import CASTABLE, VirtualArray, load_together
+from intarsia.cf import (
+    Options,
+    RawVariable,
+    UnrecognisedDecoding,
+    VirtualVariable,
+    decode,
+    time_like,
+)
+from intarsia.encoding import Codec, Encoding
+from intarsia.errors import UnsupportedVariable
+from intarsia.references import References, Sources
+from intarsia.scan.hdf5 import scan
+from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
+
+type Unsupported = Literal["raise", "copy", "skip"]
+
+LOADED_KINDS = "bcOSUVMm"
+"""Kinds of dtype that are loaded: bool, complex, objects, strings, compounds, times."""
+
+
+def open_dataset(
+    filename_or_obj: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    chunks: Any = None,
+    decode_cf: bool | None = None,
+    mask_and_scale: bool | Mapping[str, bool] | None = None,
+    decode_times: Any = None,
+    decode_timedelta: Any = None,
+    use_cftime: bool | Mapping[str, bool] | None = None,
+    concat_characters: bool | Mapping[str, bool] | None = None,
+    decode_coords: bool | Literal["coordinates", "all"] | None = None,
+    drop_variables: str | Iterable[str] | None = None,
+    create_default_indexes: bool = True,
+    phony_dims: Literal["sort", "access"] | None = None,
+    loadable_variables: Iterable[str] | None = None,
+    unsupported: Unsupported = "raise",
+) -> xr.Dataset:
+    """Open one netCDF4 or HDF5 file as a dataset whose large variables are virtual.
+
+    The dataset equals ``xarray.open_dataset(filename_or_obj, engine="h5netcdf")``, bit for bit, and
+    can be combined with others without being read.
+
+    Parameters
+    ----------
+    filename_or_obj : str or path
+        A local file.
+    group : str, optional
+        Path of the HDF5 group to open; the root group by default.
+    chunks : int, dict, "auto" or None, default: None
+        As for `xarray.open_dataset`, with one difference: None leaves variables virtual. ``{}``
+        gives dask arrays with blocks that follow the source's chunks.
+    decode_cf, mask_and_scale, decode_times, decode_timedelta, use_cftime : optional
+    concat_characters, decode_coords, drop_variables, create_default_indexes : optional
+        As for `xarray.open_dataset`, with its defaults.
+    phony_dims : {"sort", "access"}, optional
+        As for xarray's h5netcdf engine: how to name dimensions of plain HDF5 files.
+    loadable_variables : iterable of str, optional
+        Names of variables to load besides those that always are: index coordinates, 0-d, time-like,
+        string, bool, complex and compound variables.
+    unsupported : {"raise", "copy", "skip"}, default: "raise"
+        What to do with variables that can't be expressed as references: let them appear and raise
+        when they are read, load them where the library can, or leave them out.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variables hold `intarsia.array.VirtualArray` directly.
+
+    Raises
+    ------
+    SourceError, FormatError
+        If the file can't be read, or is no HDF5 file.
+    UnsupportedVariable
+        With ``unsupported="copy"``, if a variable can't be read by the library either.
+    UpstreamFault
+        If xarray is known to decode a variable wrongly.
+
+    Examples
+    --------
+    >>> ds = intarsia.open_dataset("sst.nc")  # doctest: +SKIP
+    """
+    options = Options.parse(
+        decode_cf=decode_cf,
+        mask_and_scale=mask_and_scale,
+        decode_times=decode_times,
+        decode_timedelta=decode_timedelta,
+        use_cftime=use_cftime,
+        concat_characters=concat_characters,
+        decode_coords=decode_coords,
+    )
+    if unsupported not in ("raise", "copy", "skip"):
+        raise ValueError(f"unsupported must be 'raise', 'copy' or 'skip', got {unsupported!r}")
+    path = os.path.abspath(os.path.expanduser(os.fspath(filename_or_obj)))
+    scanned = scan(path, group=group, phony_dims=phony_dims)
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+    scanned = replace(
+        scanned,
+        variables=_supported(scanned, dropped, unsupported),
+    )
+    dataset = _decode(scanned, options, dropped, set(loadable_variables or ()))
+    if create_default_indexes:
+        dataset = _with_indexes(dataset)
+    dataset.encoding = {"unlimited_dims": set(scanned.unlimited), "source": path}
+    return dataset if chunks is None else chunk(dataset, chunks)
+
+
+def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
+    """The dataset with virtual variables as dask arrays, cut as `chunks` asks.
+
+    Parameters
+    ----------
+    chunks
+        As for `xarray.open_dataset`: ``{}`` and dimensions that are not named follow the sources'
+        chunks.
+    """
+    if isinstance(chunks, int):
+        chunks = dict.fromkeys(dataset.dims, chunks)
+    variables: dict[Any, xr.Variable] = {}
+    for name, variable in dataset.variables.items():
+        data = variable._data
+        if isinstance(data, VirtualArray):
+            wanted: Any = chunks
+            if isinstance(chunks, Mapping):
+                preferred = dict(zip(variable.dims, data.blocks, strict=True))
+                wanted = {dim: chunks.get(dim, preferred[dim]) for dim in variable.dims}
+            elif isinstance(chunks, str):
+                wanted = dict.fromkeys(variable.dims, chunks)
+            variables[name] = variable.chunk(wanted)
+    return dataset._replace(variables={**dataset._variables, **variables})
+
+
+def _supported(
+    scanned: Scanned, dropped: set[str], unsupported: Unsupported
+) -> dict[str, ScannedVariable]:
+    """Settle what becomes of variables that no reference can express."""
+    result: dict[str, ScannedVariable] = {}
+    for name, variable in scanned.variables.items():
+        data = variable.data
+        if name in dropped or not isinstance(data, Opaque) or _copied(data):
+            result[name] = variable
+            continue
+        if unsupported == "skip":
+            dropped.add(name)
+        if unsupported == "copy" and data.loader is None:
+            raise _unsupported(data, scanned.sources.url(0), name)
+        if unsupported == "raise":
+            if data.dtype.kind not in CASTABLE:
+                raise _unsupported(data, scanned.sources.url(0), name)
+            variable = replace(variable, data=refusing(data, scanned.sources, name))
+        result[name] = variable
+    return result
+
+
+def _copied(data: Opaque) -> bool:
+    """Whether a variable is of the kinds that are always loaded, and can be."""
+    return data.loader is not None and (data.dtype.kind in LOADED_KINDS or not data.shape)
+
+
+def _unsupported(data: Opaque, url: str, name: str) -> UnsupportedVariable:
+    remedy = data.remedy or "drop it with drop_variables= or unsupported='skip'"
+    return UnsupportedVariable(data.reason, url=url, array=name, remedy=remedy)
+
+
+def refusing(data: Opaque, sources: Sources, name: str) -> VirtualArray:
+    """A virtual array of the right shape and type that raises when it is read."""
+    refusal = Codec.make("unsupported", reason=data.reason, remedy=data.remedy)
+    encoding = Encoding((refusal,), data.dtype)
+    return VirtualArray.from_source(
+        sources,
+        0,
+        data.shape,
+        tuple(max(size, 1) for size in data.shape),
+        encoding,
+        np.zeros((), encoding.parameters),
+        References.inlined(b""),
+        name=name,
+    )
+
+
+def _decode(
+    scanned: Scanned, options: Options, dropped: set[str], loadable: set[str]
+) -> xr.Dataset:
+    """Load what has to be loaded, decode everything, and put it together as xarray does."""
+    stubs = {name: _raw(variable, None) for name, variable in scanned.variables.items()}
+    wanted = set(time_like(stubs, options)) | loadable
+    for name, variable in scanned.variables.items():
+        data = variable.data
+        small = not data.shape or variable.dims == (name,)
+        if small or data.dtype.kind in LOADED_KINDS or isinstance(data, Opaque):
+            wanted.add(name)
+    values = _load(scanned, (wanted - dropped) & scanned.variables.keys())
+    while True:
+        raw = {n: _raw(v, values.get(n)) for n, v in scanned.variables.items()}
+        try:
+            decoded = decode(raw, scanned.attrs, options, drop_variables=sorted(dropped))
+            break
+        except UnrecognisedDecoding as found:
+            values |= _load(scanned, set(found.reasons))
+    variables: dict[str, xr.Variable] = {}
+    for name, variable in decoded.variables.items():
+        if isinstance(variable, VirtualVariable):
+            data = scanned.variables[name].data
+            assert isinstance(data, VirtualArray)
+            recipe = variable.recipe
+            array = data.with_steps(recipe.steps, recipe.parameters)
+            values_or_array = array.load() if array.dtype.kind in LOADED_KINDS else array
+            variables[name] = variable.with_data(values_or_array)
+        else:
+            variables[name] = variable
+    coords = {n: v for n, v in variables.items() if n in decoded.coord_names or v.dims == (n,)}
+    rest = {name: v for name, v in variables.items() if name not in coords}
+    return xr.Dataset(rest, xr.Coordinates(coords, indexes={}), decoded.attrs)
+
+
+def _raw(variable: ScannedVariable, values: npt.NDArray[Any] | None) -> RawVariable:
+    data = variable.data
+    dtype = data.dtype
+    if isinstance(data, VirtualArray):
+        dtype = data.segments.cases[0].encoding.stored
+    return RawVariable(variable.dims, data.shape, dtype, variable.attrs, variable.encoding, values)
+
+
+def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
+    """Stored values of some variables, read together, in their own byte order."""
+    result: dict[str, npt.NDArray[Any]] = {}
+    virtual: dict[str, VirtualArray] = {}
+    for name in scanned.variables:
+        if name not in names:
+            continue
+        data = scanned.variables[name].data
+        if isinstance(data, VirtualArray):
+            virtual[name] = data
+        elif data.loader is not None:
+            result[name] = data.loader()
+    loaded = load_together(list(virtual.values()))
+    for (name, array), values in zip(virtual.items(), loaded, strict=True):
+        stored = array.segments.cases[0].encoding.stored
+        result[name] = values.astype(stored, copy=False)
+    return result
+
+
+def _with_indexes(dataset: xr.Dataset) -> xr.Dataset:
+    """Default indexes for dimension coordinates, as `xarray.open_dataset` makes them."""
+    names = [
+        name
+        for name, coord in dataset.coords.items()
+        if coord.dims == (name,) and name not in dataset.xindexes
+    ]
+    indexed = {name: dataset.variables[name] for name in names}
+    return dataset.assign_coords(xr.Coordinates(indexed)) if indexed else dataset

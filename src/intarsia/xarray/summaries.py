@@ -1,0 +1,114 @@
+"""Plain summaries of datasets, for the part that decides about differences without xarray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from intarsia.array import VirtualArray
+from intarsia.combine.summary import SourceSummary, Summarizer, VariableSummary
+from intarsia.references import AFFINE, INLINE, MISSING
+from intarsia.segments import FORM, PAGE, REF, SOURCE
+
+SMALL = 1 << 16
+"""Elements of a loaded variable up to which its values take part in the comparison."""
+
+LAYOUTS = {AFFINE: "contiguous", MISSING: "unwritten"}
+
+
+def summarise(dataset: xr.Dataset, url: str, make: Summarizer) -> SourceSummary:
+    """Summarise one opened file.
+
+    Parameters
+    ----------
+    dataset
+        As `open_dataset` gives it, or as ``preprocess`` changed it.
+    url
+        How messages name the file.
+    make
+        Interns equal parts; one per open.
+    """
+    coords = dataset._coord_names
+    indexes = dataset._indexes
+    variables: dict[str, VariableSummary] = {}
+    for name, variable in dataset._variables.items():
+        variables[str(name)] = _variable(
+            variable, name in coords, name in indexes, url, make
+        )
+    return make.source(url, variables, attrs=dataset.attrs, sizes=dict(dataset.sizes))
+
+
+def _variable(
+    variable: xr.Variable, coordinate: bool, index: bool, url: str, make: Summarizer
+) -> VariableSummary:
+    data: Any = variable._data
+    encoding = variable.encoding
+    known: dict[str, Any] = {
+        "attrs": variable.attrs,
+        "is_coordinate": coordinate,
+        "is_index": index,
+        "grid_mapping": variable.attrs.get("grid_mapping", encoding.get("grid_mapping")),
+    }
+    if isinstance(data, VirtualArray):
+        known |= stored_as(data, url)
+    else:
+        units, calendar = encoding.get("units"), encoding.get("calendar")
+        known["units"] = units if isinstance(units, str) else None
+        known["calendar"] = calendar if isinstance(calendar, str) else None
+        if index or (coordinate and variable.size <= SMALL):
+            known["values"] = variable.values
+    dims = tuple(str(dim) for dim in variable.dims)
+    return make.variable(dims, variable.shape, variable.dtype, **known)
+
+
+def stored_as(array: VirtualArray, url: str) -> dict[str, Any]:
+    """How the first segment of a virtual array is stored, as `Summarizer.variable` takes it."""
+    segments = array.segments
+    case = segments.cases[0]
+    encoding, row = case.encoding, case.rows[0]
+    names = encoding.parameters.names or ()
+    known: dict[str, Any] = {
+        "stored": encoding.stored,
+        "filters": encoding.filters,
+        "raw_fill": row["raw_fill"],
+        "fills": [row[name] for name in names if name.startswith("fill_")],
+        "scale": row["scale"] if "scale" in names else None,
+        "offset": row["offset"] if "offset" in names else None,
+        "unsigned": _unsigned(array),
+        "padded": len(segments) > 1,
+    }
+    if not segments.blocks:
+        return known
+    block = segments.blocks[0]
+    first = block.matrix(slice(0, 1))[0]
+    page = segments.pages[int(first[PAGE])]
+    form = int(first[FORM])
+    layout = LAYOUTS.get(form, "chunked")
+    if form != MISSING and page.states is not None and page.states[int(first[REF])] == INLINE:
+        layout = "compact"
+    source = int(first[SOURCE])
+    if source >= 0 and segments.sources.url(source) != url:
+        layout = "external"
+    known["layout"] = layout
+    known["skipped_filters"] = page.masks is not None
+    if layout == "chunked":
+        known["chunks"] = tuple(int(n) for n in first[block.fields.chunk])
+    return known
+
+
+def _unsigned(array: VirtualArray) -> str | None:
+    """Whether decoding began by reading signed integers as unsigned ones, or the reverse."""
+    encoding = array.segments.cases[0].encoding
+    if not encoding.steps or encoding.steps[0].name != "cast":
+        return None
+    first = np.dtype(encoding.steps[0].config["dtype"])
+    if {first.kind, encoding.stored.kind} != {"i", "u"}:
+        return None
+    return "true" if first.kind == "u" else "false"
+
+
+def parts_of(arrays: Mapping[Hashable, VirtualArray]) -> list[Part]:
+    """What each variable is made of, as `combine.report_from_parts` takes it."""
+    raise AssertionError("written when the report's interface is there")
