@@ -162,7 +162,7 @@ def test_every_value_is_xarrays_over_many_packings(dtype: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", SMALL)
+@pytest.mark.parametrize("dtype", ["i1", "<u2", ">i2"])
 def test_every_value_is_xarrays_over_all_packings(dtype: str) -> None:
     data = every_value(dtype)
     for attrs in packings(signs=UNSIGNED[1:]):
@@ -226,7 +226,7 @@ def test_wider_types_are_xarrays_over_many_packings(dtype: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", ">i4", "<i8"])
 def test_wider_types_are_xarrays_over_all_packings(dtype: str) -> None:
     data = floats(dtype) if "f" in dtype else integers(dtype)
     for attrs in wide_packings(dtype):
