@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from intarsia.array import DeferredArray, VirtualArray, load_together, runs_of
+from intarsia.array import DeferredArray, VirtualArray, load_together
+from intarsia.array.keys import runs_of
 from intarsia.io.fetch import observe
 from tests.algebra import lay_out, steps
 

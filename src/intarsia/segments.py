@@ -269,7 +269,9 @@ class Segments:
         shape = tuple(windows[axis][2] for axis in kept)
         if 0 in shape:
             return self._with(shape, ())
-        changed = [axis for axis, window in enumerate(windows) if window != (0, 1, self.shape[axis])]
+        changed = [
+            axis for axis, window in enumerate(windows) if window != (0, 1, self.shape[axis])
+        ]
         blocks = [_select(block, windows, changed, kept) for block in self.blocks]
         return self._with(shape, blocks)
 

@@ -260,4 +260,3 @@ def _view(
     return np.ndarray(
         count, flat.dtype, flat, base * width, tuple(int(stride) * width for stride in strides)
     )
-

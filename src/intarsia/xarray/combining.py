@@ -180,9 +180,7 @@ def check(
             _combine(opened, asked)
         except (ValueError, TypeError, IntarsiaError) as error:
             problem = error  # what xarray itself refuses
-    return CheckResult.of(
-        decision, skipped=opened.skipped, on_error=on_error, problem=problem
-    )
+    return CheckResult.of(decision, skipped=opened.skipped, on_error=on_error, problem=problem)
 
 
 # -- what was asked --------------------------------------------------------------------------------
@@ -359,7 +357,7 @@ def _decide(opened: _Opened, asked: _Asked) -> Decision:
 
 
 def _dim_name(dim: Any) -> str:
-    """xarray takes a DataArray or an Index for a new dimension: its name counts."""
+    """Xarray takes a DataArray or an Index for a new dimension: its name counts."""
     return str(getattr(dim, "name", dim))
 
 

@@ -34,9 +34,7 @@ def summarise(dataset: xr.Dataset, url: str, make: Summarizer) -> SourceSummary:
     indexes = dataset._indexes
     variables: dict[str, VariableSummary] = {}
     for name, variable in dataset._variables.items():
-        variables[str(name)] = _variable(
-            variable, name in coords, name in indexes, url, make
-        )
+        variables[str(name)] = _variable(variable, name in coords, name in indexes, url, make)
     return make.source(url, variables, attrs=dataset.attrs, sizes=dict(dataset.sizes))
 
 

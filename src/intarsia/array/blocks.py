@@ -1,0 +1,69 @@
+"""Blocks in which an array is good to read, and a token for equal arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from intarsia.segments import Segments
+
+WHOLE_BYTES = 1 << 28
+"""Arrays up to this size are presented to xarray as one block."""
+
+BLOCK_BYTES = 1 << 24
+"""Blocks offered to dask come to about so much, where chunks are smaller."""
+
+
+def preferred_chunks(segments: Segments) -> tuple[int, ...]:
+    """A uniform block shape near the chunks of the largest segment.
+
+    Small chunks are merged along the leading dimensions up to about `BLOCK_BYTES`.
+    """
+    shape = segments.shape
+    best: tuple[int, list[int]] | None = None
+    for block in segments.blocks:
+        fields = block.fields
+        sizes = np.ones(len(block))
+        for axis in range(segments.ndim):
+            sizes *= block.column(fields.shape.start + axis)
+        number = int(np.argmax(sizes))
+        row = block.matrix(slice(number, number + 1))[0]
+        chunk = [int(size) for size in row[fields.shape]]
+        for dim in range(fields.source_ndim):
+            axis = int(row[fields.axis.start + dim])
+            if axis >= 0:
+                step = max(1, abs(int(row[fields.step.start + dim])))
+                chunk[axis] = max(1, int(row[fields.chunk.start + dim]) // step)
+        if best is None or sizes[number] > best[0]:
+            best = int(sizes[number]), chunk
+    if best is None:
+        return tuple(max(size, 1) for size in shape)
+    chunk = [max(1, min(edge, size)) for edge, size in zip(best[1], shape, strict=True)]
+    itemsize = max(case.encoding.dtype.itemsize for case in segments.cases)
+    for axis in reversed(range(len(shape))):
+        held = itemsize * reduce(operator.mul, chunk, 1)
+        times = max(1, min(BLOCK_BYTES // max(held, 1), -(-shape[axis] // chunk[axis])))
+        chunk[axis] = min(chunk[axis] * times, max(shape[axis], 1))
+    return tuple(chunk)
+
+
+def digest(segments: Segments, dtype: np.dtype[Any]) -> str:
+    """A token that is equal for equal segments of equal sources."""
+    found = hashlib.sha256(f"{dtype.str}{segments.shape}".encode())
+    for block in segments.blocks:
+        found.update(repr(block.fields).encode())
+        found.update(block.matrix().tobytes())
+    for case in segments.cases:
+        found.update(repr(case.encoding).encode())
+        found.update(case.rows.tobytes())
+    for page in segments.pages:
+        for column in (page.offsets, page.lengths, page.masks, page.states, page.chunks):
+            found.update(b"-" if column is None else column.tobytes())
+        found.update(page.inline)
+    for source in segments.sources:
+        found.update(repr(source).encode())
+    return found.hexdigest()
