@@ -8,23 +8,30 @@ is, what is done, and which test shows it.
 The package reads nothing and combines nothing: the xarray layer does, as the `Decision` says.
 """
 
+from intarsia.combine.check import CheckResult
 from intarsia.combine.conflicts import conflict, conflicts
 from intarsia.combine.coordinates import Adjustment
 from intarsia.combine.decision import Decision, decide, differences
 from intarsia.combine.difference import Difference, Example
 from intarsia.combine.options import Options
+from intarsia.combine.parts import Part, report_from_parts
+from intarsia.combine.report import Report, Skipped
 from intarsia.combine.summary import SourceSummary, Summarizer, VariableSummary
 from intarsia.combine.table import TABLE, Outcome, Row
 
 __all__ = [
     "TABLE",
     "Adjustment",
+    "CheckResult",
     "Decision",
     "Difference",
     "Example",
     "Options",
     "Outcome",
+    "Part",
+    "Report",
     "Row",
+    "Skipped",
     "SourceSummary",
     "Summarizer",
     "VariableSummary",
@@ -32,4 +39,5 @@ __all__ = [
     "conflicts",
     "decide",
     "differences",
+    "report_from_parts",
 ]

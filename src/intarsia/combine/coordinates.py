@@ -129,7 +129,9 @@ def _contents(column: Column, members: Sequence[int]) -> list[Group]:
     known = [
         (source, summary.content)
         for source in members
-        if (summary := column.by_source[source]) is not None and summary.content is not None
+        if (summary := column.by_source[source]) is not None
+        and summary.is_index
+        and summary.content is not None
     ]
     found = group([content for _, content in known])
     return [Group(entry.value, known[entry.first][0], entry.sources) for entry in found]
@@ -316,7 +318,7 @@ def _difference(kind: str, name: str, off: list[_Off], scene: Scene) -> Differen
 def _reason(kind: str, detail: str, *, overlap: bool) -> str:
     told = {
         "coordinate-jitter": "coordinates are slightly off",
-        "coordinate-reversed": "coordinates are in reverse order",
+        "coordinate-reversed": "coordinates are reversed",
         "coordinate-length": "coordinates have other lengths",
         "coordinate-values": "coordinates differ",
     }[kind]

@@ -33,12 +33,15 @@ class Decision:
         All of them, in the order of the table, then of the variables.
     adjustments
         What to do to single sources before combining (`tolerance`, `align`); empty by default.
+    virtual
+        Names of the variables whose storage is known in every source that has them.
     """
 
     sources: int
     concat_dims: tuple[str, ...]
     differences: tuple[Difference, ...]
     adjustments: tuple[Adjustment, ...] = ()
+    virtual: frozenset[str] = frozenset()
 
     @property
     def refused(self) -> tuple[Difference, ...]:
@@ -121,7 +124,12 @@ convert them with preprocess=, or pass on_conflict='first' to override
         found += attribute_differences(scene)
     places = {kind: place for place, kind in enumerate(TABLE)}
     found.sort(key=lambda difference: places[difference.kind])
-    return Decision(len(summaries), scene.concat_dims, tuple(found), tuple(adjustments))
+    virtual = frozenset(
+        name
+        for name, column in scene.columns.items()
+        if all(entry.value.stored is not None for entry in column.groups)
+    )
+    return Decision(len(summaries), scene.concat_dims, tuple(found), tuple(adjustments), virtual)
 
 
 def differences(

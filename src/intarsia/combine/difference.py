@@ -151,6 +151,19 @@ class Difference:
             shown.append(f"and {self.distinct - len(self.examples)} more")
         return " | ".join(shown)
 
+    @property
+    def what(self) -> str:
+        """What happens: the outcome, what is done, and the detail."""
+        text = f"{self.outcome}: {self.done}"
+        return f"{text} ({self.detail})" if self.detail else text
+
+    @property
+    def note(self) -> str:
+        """All of it in one line, for a note that travels with an array."""
+        subject = "files" if self.variable is None else repr(self.variable)
+        title = self.row.title if self.item is None else f"{self.item} ({self.row.title})"
+        return f"{subject}: {title}: {self.values}; {self.what}"
+
     def equal(self, done: str) -> Difference:
         """Make the same difference, no longer refused: combined as xarray does."""
         return self._settled(Outcome.EQUAL, done)

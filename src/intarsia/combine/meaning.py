@@ -241,7 +241,7 @@ def _show_typed(value: Any) -> str:
 
 def _show_calendar(pair: Any) -> str:
     how, calendar = pair
-    return {"numpy": "NumPy", "cftime": f"cftime {calendar}", "numbers": calendar}[how]
+    return calendar if how == "numbers" else f"{calendar} ({how})"
 
 
 def _text(value: Any) -> str:

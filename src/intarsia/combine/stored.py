@@ -54,7 +54,7 @@ def _storage(column: Column, scene: Scene) -> Iterator[Difference]:
             yield Difference.found(kind, column.name, found, scene.url, display, long)
 
     yield from aspect("layout", _layout)
-    yield from aspect("codec", _filters, show_filters, _show_filters_long)
+    yield from aspect("codec", _filters, show_filters, show_filters_long)
     yield from aspect("checksum", _has_checksum, lambda has: "checksums" if has else "none")
     chunked = [entry for entry in known if entry.value.chunks is not None]
     yield from aspect("chunks", _chunks, groups=chunked)
@@ -85,7 +85,7 @@ def _packing(column: Column, scene: Scene) -> Iterator[Difference]:
     found = column.by(scale_offset)
     if len(found) > 1:
         yield Difference.found(
-            "scale-offset", column.name, found, scene.url, show_scale_offset, _scale_offset_long
+            "scale-offset", column.name, found, scene.url, show_scale_offset, show_scale_offset_long
         )
     found = column.by(fills)
     if len(found) > 1:
@@ -96,7 +96,7 @@ def _packing(column: Column, scene: Scene) -> Iterator[Difference]:
     packed = [entry for entry in column.groups if types(entry.value) != (None, None)]
     found = regroup(packed, types)
     if len(found) > 1:
-        yield Difference.found("packing-types", column.name, found, scene.url, _show_types)
+        yield Difference.found("packing-types", column.name, found, scene.url, show_types)
 
 
 def _partial_chunks(column: Column, scene: Scene) -> Iterator[Difference]:
@@ -140,13 +140,14 @@ def show_filters(filters: Any) -> str:
     return " > ".join(name for name, _ in filters) or "not compressed"
 
 
-def _show_filters_long(filters: Any) -> str:
+def show_filters_long(filters: Any) -> str:
+    """Write filters with their configurations."""
     texts = [str(Codec(name, configuration)) for name, configuration in filters]
     return " > ".join(texts) or "not compressed"
 
 
 def filter_keys(filters: tuple[Codec | str, ...]) -> Iterator[tuple[str, Any]]:
-    """Name and configuration of each filter, without what follows from type and chunk shape."""
+    """Give name and configuration of each filter, but for what follows from type and chunks."""
     for codec in filters:
         if isinstance(codec, str):
             yield codec, ()
@@ -197,7 +198,8 @@ def _type(frozen: Hashable) -> str | None:
     return np.dtype(frozen.dtype).name if isinstance(frozen, Typed) else None
 
 
-def _show_types(types: Any) -> str:
+def show_types(types: Any) -> str:
+    """Write the types of scale and offset."""
     return f"scale {types[0] or 'none'}, offset {types[1] or 'none'}"
 
 
@@ -206,7 +208,8 @@ def show_scale_offset(pair: Any) -> str:
     return _named(pair, str)
 
 
-def _scale_offset_long(pair: Any) -> str:
+def show_scale_offset_long(pair: Any) -> str:
+    """Write a pair of plain numbers with their types."""
     return _named(pair, lambda number: f"{number} ({getattr(number, 'dtype', 'text')})")
 
 
