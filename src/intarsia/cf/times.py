@@ -73,6 +73,7 @@ def time_kind(values: npt.NDArray[Any]) -> str | None:
 
     Examples
     --------
+    >>> import numpy as np
     >>> time_kind(np.array([1], "m8[h]"))
     'timedelta64'
     """
