@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from intarsia import errors as errors
+    from intarsia.xarray.combining import check as check
+    from intarsia.xarray.combining import open_mfdataset as open_mfdataset
+    from intarsia.xarray.opening import open_dataset as open_dataset
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "check", "errors", "open_dataset", "open_mfdataset"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["__version__", "check", "errors", "open_dataset", "open_mfdataset"]
 
 # Public name -> the module that defines it.
 _PUBLIC = {
-    "check": "intarsia.xarray",
-    "open_dataset": "intarsia.xarray",
-    "open_mfdataset": "intarsia.xarray",
+    "check": "intarsia.xarray.combining",
+    "open_dataset": "intarsia.xarray.opening",
+    "open_mfdataset": "intarsia.xarray.combining",
 }
 
 
