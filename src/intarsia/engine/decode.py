@@ -17,7 +17,7 @@ from intarsia.codecs.cf import apply_steps
 from intarsia.codecs.filters import decode_filters, unshuffle_batch
 from intarsia.encoding import Case
 from intarsia.engine.plan import Part
-from intarsia.errors import ChunkError, UnsupportedError
+from intarsia.errors import ChunkError, UnsupportedError, UnsupportedVariable
 from intarsia.references import ABSENT, INLINE
 
 type IntArray = npt.NDArray[Any]
@@ -50,10 +50,11 @@ def place_constants(part: Part, target: Target) -> None:
     keys = np.stack([touches.case[gone], touches.row[gone]], axis=1)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
     values = np.empty(len(distinct), target.flat.dtype)
-    for number, (index, row) in enumerate(distinct):
+    pairs: list[list[int]] = distinct.tolist()
+    for number, (index, row) in enumerate(pairs):
         case = part.segments.cases[index]
         rows = case.rows[row : row + 1]
-        raw = rows["raw_fill"].reshape(1, 1)
+        raw: npt.NDArray[Any] = rows["raw_fill"].reshape(1, 1)
         values[number] = apply_steps(case.encoding.steps, raw, rows)[0, 0]
     _scatter(part, target, gone, values.reshape(-1, 1), inverse.reshape(-1))
 
@@ -66,7 +67,7 @@ def place_inline(part: Part, target: Target, name: str | None) -> None:
         return
     buffers: list[memoryview] = []
     for number in inline:
-        data = memoryview(part.segments.pages[touches.page[number]].inline)
+        data = memoryview(part.segments.pages[int(touches.page[number])].inline)
         begin = int(touches.offset[number])
         buffers.append(data[begin : begin + int(touches.length[number])])
     place_chunks(part, target, inline, buffers, name)
@@ -103,10 +104,8 @@ def place_chunks(
         step = max(1, BATCH_BYTES // max(nbytes, 1))
         # one decode per distinct chunk: equal ones become neighbours
         wanted = rows[group]
-        keys = np.stack(
-            [touches.source[wanted], touches.page[wanted], touches.offset[wanted]]
-            + [touches.row[wanted]]
-        )
+        columns = (touches.source, touches.page, touches.offset, touches.row)
+        keys = np.stack([column[wanted] for column in columns])
         order = np.lexsort(keys[::-1])
         group, wanted, keys = group[order], wanted[order], keys[:, order]
         new = np.ones(len(group), bool)
@@ -118,7 +117,8 @@ def place_chunks(
             low = heads[begin]
             high = heads[end] if end < len(heads) else len(group)
             chosen = group[heads[begin:end]]
-            values = _decode(part, case, rows[chosen], [buffers[n] for n in chosen], nbytes, name)
+            members: list[memoryview] = [buffers[int(n)] for n in chosen]
+            values = _decode(part, case, rows[chosen], members, nbytes, name)
             _scatter(part, target, wanted[low:high], values, number[low:high] - begin)
 
 
@@ -135,31 +135,31 @@ def _decode(
     touches = part.touches
     mask = int(touches.mask[rows[0]])
     filters = encoding.filters
-    number = 0
+    decoded: list[Any] = []  # its length says which chunk is wrong
     try:
+        if filters and filters[0].name == "unsupported":
+            config = filters[0].config
+            raise UnsupportedVariable(config["reason"], remedy=config["remedy"])
         if filters and filters[0].name == "hdf5":
             from intarsia.codecs.hdf5 import decode as decode_hdf5
 
-            config = filters[0].config
-            shape = tuple(config["chunk_shape"])
-            arrays: list[npt.NDArray[Any]] = []
-            for number, buffer in enumerate(buffers):
-                arrays.append(decode_hdf5(filters[0], buffer, mask, encoding.stored, shape))
-            raw = np.stack([array.reshape(-1) for array in arrays])
+            shape = tuple(filters[0].config["chunk_shape"])
+            for buffer in buffers:
+                array = decode_hdf5(filters[0], buffer, mask, encoding.stored, shape)
+                decoded.append(array.reshape(-1))
+            raw = np.stack(decoded)
         else:
             shuffled = bool(filters) and filters[0].name == "shuffle" and not mask & 1
             rest = filters[1:] if shuffled else filters
-            parts: list[Any] = []
-            for number, buffer in enumerate(buffers):
-                parts.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))
-            number = len(parts) - 1
-            joined = np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
-            joined = joined.reshape(len(parts), nbytes)
+            for buffer in buffers:
+                decoded.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))
+            joined = np.frombuffer(decoded[0] if len(decoded) == 1 else b"".join(decoded), np.uint8)
+            joined = joined.reshape(len(decoded), nbytes)
             if shuffled:
                 joined = unshuffle_batch(joined, filters[0].config["elementsize"])
             raw = joined.view(encoding.stored)
     except (ChunkError, UnsupportedError) as error:
-        raise _located(error, part, int(rows[number]), name) from error.__cause__
+        raise _located(error, part, int(rows[len(decoded)]), name) from error.__cause__
     if not encoding.steps:
         return raw
     parameters = case.rows[touches.row[rows]]

@@ -131,10 +131,16 @@ def _pool() -> ThreadPoolExecutor:
         pool = _pools.get(os.getpid())
         if pool is None:
             _pools.clear()
-            workers = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
-            pool = ThreadPoolExecutor(max(2, workers or 2), thread_name_prefix="intarsia")
+            pool = ThreadPoolExecutor(max(2, _cores()), thread_name_prefix="intarsia")
             _pools[os.getpid()] = pool
         return pool
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _after_fork() -> None:

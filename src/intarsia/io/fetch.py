@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -64,7 +64,7 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def observe() -> Iterator[Reads]:
+def observe() -> Generator[Reads]:
     """Record every request made in this process, by any thread.
 
     Examples

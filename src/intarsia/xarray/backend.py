@@ -1,7 +1,7 @@
-"""``xr.open_dataset(..., engine="intarsia")``: for reading. To combine, use `intarsia.open_dataset`.
+"""``xr.open_dataset(..., engine="intarsia")``: for reading.
 
-xarray wraps what a backend returns, and loads such variables when it concatenates them;
-``ds.intarsia.virtual()`` takes the wrapping off again.
+To combine, use `intarsia.open_dataset`: xarray wraps what a backend returns, and loads such
+variables when it concatenates them. ``ds.intarsia.virtual()`` takes the wrapping off again.
 """
 
 from __future__ import annotations

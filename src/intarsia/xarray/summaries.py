@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import VirtualArray
-from intarsia.combine.summary import SourceSummary, Summarizer, VariableSummary
-from intarsia.references import AFFINE, INLINE, MISSING
-from intarsia.segments import FORM, PAGE, REF, SOURCE
+from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
+from intarsia.references import AFFINE, DENSE, INLINE, MISSING, SPARSE, Sources
+from intarsia.segments import CASE, FORM, PAGE, REF, ROW, SOURCE
 
 SMALL = 1 << 16
 """Elements of a loaded variable up to which its values take part in the comparison."""
@@ -109,4 +111,40 @@ def _unsigned(array: VirtualArray) -> str | None:
 
 def parts_of(arrays: Mapping[Hashable, VirtualArray]) -> list[Part]:
     """What each variable is made of, as `combine.report_from_parts` takes it."""
-    raise AssertionError("written when the report's interface is there")
+    parts: list[Part] = []
+    for name, array in arrays.items():
+        segments = array.segments
+        for block in segments.blocks:
+            fields = block.fields
+            if not fields.source_ndim:
+                continue  # constants: no file is behind them
+            cases = block.column(CASE)
+            chunks = np.stack(
+                [block.column(n) for n in range(fields.chunk.start, fields.chunk.stop)], axis=1
+            )
+            for number, case in enumerate(segments.cases):
+                mine = np.flatnonzero(cases == number)
+                if not len(mine):
+                    continue
+                urls = _Urls(segments.sources, block.column(SOURCE)[mine])
+                rows = case.rows[block.column(ROW)[mine]]
+                chunked = block.column(FORM)[mine][0] in (DENSE, SPARSE)
+                parts.append(
+                    Part(str(name), case.encoding, rows, urls, chunks[mine] if chunked else None)
+                )
+    return parts
+
+
+class _Urls(Sequence[str]):
+    """Names of the sources of some segments, made one by one when asked for."""
+
+    def __init__(self, sources: Sources, numbers: npt.NDArray[Any]) -> None:
+        self._sources = sources
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        number = int(self._numbers[index])
+        return self._sources.url(number) if number >= 0 else ""
