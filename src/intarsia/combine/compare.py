@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from intarsia.combine.summary import Content
+from intarsia.combine.frozen import Content
 
 __all__ = ["Comparison", "compare", "disjoint"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from intarsia.combine.columns import Column, Group, group
 from intarsia.combine.compare import Comparison, compare, disjoint, ends, show_distance
 from intarsia.combine.difference import Difference
+from intarsia.combine.frozen import Content, brief, show_value
 from intarsia.combine.scene import Scene
-from intarsia.combine.summary import Content, brief, show_value
 
 __all__ = ["Adjustment", "coordinate_differences", "ordering_dims"]
 

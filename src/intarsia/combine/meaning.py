@@ -7,9 +7,10 @@ from typing import Any
 
 from intarsia.combine.columns import Column, Group, regroup
 from intarsia.combine.difference import Difference
+from intarsia.combine.frozen import Typed, show
 from intarsia.combine.scene import Scene
 from intarsia.combine.stored import plain
-from intarsia.combine.summary import Typed, VariableSummary, show
+from intarsia.combine.summary import VariableSummary
 
 __all__ = ["attribute_differences", "calendar_of", "meaning_differences"]
 

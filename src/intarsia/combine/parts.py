@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.combine.difference import SHOWN, Difference
+from intarsia.combine.frozen import freeze
 from intarsia.combine.report import Report
 from intarsia.combine.stored import (
     filter_keys,
@@ -19,7 +20,6 @@ from intarsia.combine.stored import (
     show_scale_offset_long,
     show_types,
 )
-from intarsia.combine.summary import freeze
 from intarsia.combine.table import TABLE
 from intarsia.encoding import RAW_FILL, Encoding, unique_rows
 
@@ -159,7 +159,9 @@ class _Pieces:
         yield from self._found("chunks", groups, str, None)
 
     def _pieces_of(self, number: int) -> np.ndarray[Any, Any]:
-        pieces: np.ndarray[Any, Any] = np.arange(self.starts[number], self.starts[number + 1])
+        pieces: np.ndarray[Any, Any] = np.arange(
+            int(self.starts[number]), int(self.starts[number + 1])
+        )
         return pieces
 
     def _found(

@@ -9,8 +9,9 @@ import numpy as np
 
 from intarsia.combine.columns import Column, Group, regroup
 from intarsia.combine.difference import Difference
+from intarsia.combine.frozen import Typed, show
 from intarsia.combine.scene import Scene
-from intarsia.combine.summary import Packing, Typed, VariableSummary, show
+from intarsia.combine.summary import Packing, VariableSummary
 from intarsia.encoding import Codec
 
 __all__ = ["plain", "show_filters", "show_numbers", "stored_differences"]
