@@ -129,7 +129,7 @@ def _same(a: np.ndarray, e: np.ndarray) -> np.ndarray:
         same = np.ones(a.shape, bool)
         for name in dtype.fields:
             field = _same(a[name], e[name])
-            same &= field.reshape(*a.shape, -1).all(-1)
+            same &= field.all(axis=tuple(range(a.ndim, field.ndim)))
         return same
     if dtype.kind == "c":
         return _same(a.real, e.real) & _same(a.imag, e.imag)

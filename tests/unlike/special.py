@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args
 import h5py
 import numpy as np
 
+from tests.unlike.brief import Brief
+
 Kind = Literal[
     "vlen_str", "fixed_str", "char", "bool", "enum", "complex64", "complex128", "compound"
 ]
@@ -19,8 +21,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 WEATHER = {"clear": 0, "cloudy": 1, "rain": 2, "missing": 255}
 
 
-@dataclass(frozen=True)
-class SpecialVariable:
+@dataclass(frozen=True, repr=False)
+class SpecialVariable(Brief):
     """A variable of a type beyond plain numbers; `start` shifts its values per file."""
 
     name: str

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tests.unlike.brief import Brief
 from tests.unlike.special import SpecialVariable
 from tests.unlike.values import Position
 
@@ -22,8 +23,8 @@ Layout = Literal["contiguous", "chunked", "compact", "external"]
 FilterName = Literal["gzip", "shuffle", "fletcher32", "szip", "lzf", "scaleoffset", "nbit"]
 
 
-@dataclass(frozen=True)
-class Attribute:
+@dataclass(frozen=True, repr=False)
+class Attribute(Brief):
     """One attribute with the type it is stated in.
 
     Attributes
@@ -57,16 +58,16 @@ def typed(value: Any, dtype: str, *, scalar: bool = False) -> Attribute:
     return Attribute(value, dtype, scalar)
 
 
-@dataclass(frozen=True)
-class Filter:
+@dataclass(frozen=True, repr=False)
+class Filter(Brief):
     """One filter of a pipeline; `options` are the filter's own (level, bits, ...)."""
 
     name: FilterName
     options: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Dimension:
+@dataclass(frozen=True, repr=False)
+class Dimension(Brief):
     """A dimension; it gets a bare dimension scale unless a variable of its name exists."""
 
     name: str
@@ -74,8 +75,8 @@ class Dimension:
     unlimited: bool = False
 
 
-@dataclass(frozen=True)
-class VariableSpec:
+@dataclass(frozen=True, repr=False)
+class VariableSpec(Brief):
     """One numeric variable: how its elements are stored, and which they are.
 
     Attributes
@@ -140,8 +141,8 @@ class VariableSpec:
 AnyVariable = VariableSpec | SpecialVariable
 
 
-@dataclass(frozen=True)
-class GroupSpec:
+@dataclass(frozen=True, repr=False)
+class GroupSpec(Brief):
     """A group: dimensions, variables, attributes and child groups.
 
     ``scales=False`` writes no dimension scales at all: the reader has to invent dimension names.
@@ -180,8 +181,8 @@ class GroupSpec:
         return replace(self, variables=tuple(v for v in self.variables if v.name not in names))
 
 
-@dataclass(frozen=True)
-class FileSpec:
+@dataclass(frozen=True, repr=False)
+class FileSpec(Brief):
     """A file: a root group, and what concerns the file as a whole."""
 
     name: str

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tests.unlike.brief import Brief
+
 if TYPE_CHECKING:
     from tests.unlike.specs import GroupSpec, VariableSpec
 
 
-@dataclass(frozen=True)
-class Position:
+@dataclass(frozen=True, repr=False)
+class Position(Brief):
     """Where a variable lies in the whole picture.
 
     Attributes
