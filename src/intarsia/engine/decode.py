@@ -17,7 +17,13 @@ from intarsia.codecs.cf import apply_steps
 from intarsia.codecs.filters import decode_filters, unshuffle_batch
 from intarsia.encoding import Case
 from intarsia.engine.plan import Part
-from intarsia.errors import ChunkError, UnsupportedError, UnsupportedVariable
+from intarsia.errors import (
+    ChunkError,
+    IntarsiaError,
+    UnsupportedError,
+    UnsupportedVariable,
+    UpstreamFault,
+)
 from intarsia.references import ABSENT, INLINE
 
 type IntArray = npt.NDArray[Any]
@@ -137,9 +143,10 @@ def _decode(
     filters = encoding.filters
     decoded: list[Any] = []  # its length says which chunk is wrong
     try:
-        if filters and filters[0].name == "unsupported":
+        if filters and filters[0].name == "refused":
             config = filters[0].config
-            raise UnsupportedVariable(config["reason"], remedy=config["remedy"])
+            refusal = UpstreamFault if config["kind"] == "fault" else UnsupportedVariable
+            raise refusal(config["reason"], remedy=config["remedy"])
         if filters and filters[0].name == "hdf5":
             from intarsia.codecs.hdf5 import decode as decode_hdf5
 
@@ -152,13 +159,13 @@ def _decode(
             shuffled = bool(filters) and filters[0].name == "shuffle" and not mask & 1
             rest = filters[1:] if shuffled else filters
             for buffer in buffers:
-                decoded.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))
+                decoded.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))  # noqa: PERF401
             joined = np.frombuffer(decoded[0] if len(decoded) == 1 else b"".join(decoded), np.uint8)
             joined = joined.reshape(len(decoded), nbytes)
             if shuffled:
                 joined = unshuffle_batch(joined, filters[0].config["elementsize"])
             raw = joined.view(encoding.stored)
-    except (ChunkError, UnsupportedError) as error:
+    except (ChunkError, UnsupportedError, UpstreamFault) as error:
         raise _located(error, part, int(rows[len(decoded)]), name) from error.__cause__
     if not encoding.steps:
         return raw
@@ -168,9 +175,7 @@ def _decode(
     return apply_steps(encoding.steps, raw, parameters)
 
 
-def _located(
-    error: ChunkError | UnsupportedError, part: Part, touch: int, name: str | None
-) -> ChunkError | UnsupportedError:
+def _located(error: IntarsiaError, part: Part, touch: int, name: str | None) -> IntarsiaError:
     """The error with the source, the array and the chunk it happened in."""
     url, index = locate(part, touch)
     return error.located(url=url, array=name, chunk=index)

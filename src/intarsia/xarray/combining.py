@@ -21,6 +21,7 @@ from intarsia.io.fetch import fetcher_for
 from intarsia.lookup import touches
 from intarsia.progress import track
 from intarsia.references import STORED, Sources
+from intarsia.xarray.concatenating import combine_apart
 from intarsia.xarray.opening import chunk, open_dataset
 from intarsia.xarray.summaries import summarise
 
@@ -114,7 +115,7 @@ def open_mfdataset(
     decision = _decide(opened, asked)
     decision.raise_if_refused()
     opened.datasets = _adjusted(opened.datasets, decision)
-    combined = _combine(opened, asked)
+    combined = _combine(opened, asked, decision)
     if attrs_file is not None:
         wanted = os.path.abspath(os.path.expanduser(os.fspath(attrs_file)))
         if wanted not in opened.paths:
@@ -177,7 +178,7 @@ def check(
     if not decision.refused and opened.datasets and not (opened.skipped and on_error == "raise"):
         try:
             opened.datasets = _adjusted(opened.datasets, decision)
-            _combine(opened, asked)
+            _combine(opened, asked, decision)
         except (ValueError, TypeError, IntarsiaError) as error:
             problem = error  # what xarray itself refuses
     return CheckResult.of(decision, skipped=opened.skipped, on_error=on_error, problem=problem)
@@ -375,13 +376,29 @@ def _adjusted(datasets: list[xr.Dataset], decision: Decision) -> list[xr.Dataset
     return result
 
 
-def _combine(opened: _Opened, asked: _Asked) -> xr.Dataset:
+def _combine(opened: _Opened, asked: _Asked, decision: Decision) -> xr.Dataset:
     datasets = _interned(opened.datasets, asked)
     if asked.combine == "by_coords":
-        result = xr.combine_by_coords(datasets, **asked.given)
-        assert isinstance(result, xr.Dataset)
-        return result
-    nested: Any = _nest(dict(zip(opened.places, datasets, strict=True)))
+        run = partial(_by_coords, given=asked.given)
+        names = {frozenset(map(str, dataset.data_vars)) for dataset in datasets}
+        one = len(decision.concat_dims) == 1 and len(names) == 1
+    else:
+        run = partial(_nested, places=opened.places, asked=asked)
+        one = len(asked.concat_dims) == 1 and isinstance(asked.concat_dims[0], str)
+    if one and "join" not in asked.given:
+        dim = decision.concat_dims[0]
+        return combine_apart(datasets, dim, asked.given["combine_attrs"], run)
+    return run(datasets)
+
+
+def _by_coords(datasets: list[xr.Dataset], given: dict[str, Any]) -> xr.Dataset:
+    result = xr.combine_by_coords(datasets, **given)
+    assert isinstance(result, xr.Dataset)
+    return result
+
+
+def _nested(datasets: list[xr.Dataset], places: Sequence[Place], asked: _Asked) -> xr.Dataset:
+    nested: Any = _nest(dict(zip(places, datasets, strict=True)))
     dims: Any = list(asked.concat_dims)
     return xr.combine_nested(nested, dims, **asked.given)
 

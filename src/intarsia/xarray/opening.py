@@ -21,7 +21,7 @@ from intarsia.cf import (
     time_like,
 )
 from intarsia.encoding import Codec, Encoding
-from intarsia.errors import UnsupportedVariable
+from intarsia.errors import UnsupportedVariable, UpstreamFault
 from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
@@ -176,9 +176,14 @@ def _unsupported(data: Opaque, url: str, name: str) -> UnsupportedVariable:
     return UnsupportedVariable(data.reason, url=url, array=name, remedy=remedy)
 
 
-def refusing(data: Opaque, sources: Sources, name: str) -> VirtualArray:
+def refusing(
+    data: Opaque,
+    sources: Sources,
+    name: str,
+    kind: Literal["unsupported", "fault"] = "unsupported",
+) -> VirtualArray:
     """A virtual array of the right shape and type that raises when it is read."""
-    refusal = Codec.make("unsupported", reason=data.reason, remedy=data.remedy)
+    refusal = Codec.make("refused", kind=kind, reason=data.reason, remedy=data.remedy)
     encoding = Encoding((refusal,), data.dtype)
     return VirtualArray.from_source(
         sources,
@@ -189,6 +194,7 @@ def refusing(data: Opaque, sources: Sources, name: str) -> VirtualArray:
         np.zeros((), encoding.parameters),
         References.inlined(b""),
         name=name,
+        notes=[f"reading it raises: {data.reason}"],
     )
 
 
@@ -207,7 +213,9 @@ def _decode(
     while True:
         raw = {n: _raw(v, values.get(n)) for n, v in scanned.variables.items()}
         try:
-            decoded = decode(raw, scanned.attrs, options, drop_variables=sorted(dropped))
+            decoded = decode(
+                raw, scanned.attrs, options, drop_variables=sorted(dropped), on_fault="collect"
+            )
             break
         except UnrecognisedDecoding as found:
             values |= _load(scanned, set(found.reasons))
@@ -222,9 +230,22 @@ def _decode(
             variables[name] = variable.with_data(values_or_array)
         else:
             variables[name] = variable
+    for name, fault in decoded.faults.items():
+        variables[name] = _faulty(scanned, name, fault)
     coords = {n: v for n, v in variables.items() if n in decoded.coord_names or v.dims == (n,)}
     rest = {name: v for name, v in variables.items() if name not in coords}
     return xr.Dataset(rest, xr.Coordinates(coords, indexes={}), decoded.attrs)
+
+
+def _faulty(scanned: Scanned, name: str, fault: UpstreamFault) -> xr.Variable:
+    """A variable that xarray would decode wrongly: it appears as stored, and raises when read."""
+    variable = scanned.variables[name]
+    data = variable.data
+    if variable.dims == (name,) or data.dtype.kind not in CASTABLE:
+        raise fault.located(url=scanned.sources.url(0))
+    refused = Opaque(data.shape, data.dtype, fault.reason, fault.remedy or "")
+    array = refusing(refused, scanned.sources, name, kind="fault")
+    return xr.Variable(variable.dims, array, dict(variable.attrs))
 
 
 def _raw(variable: ScannedVariable, values: npt.NDArray[Any] | None) -> RawVariable:
