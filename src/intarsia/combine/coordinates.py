@@ -235,7 +235,7 @@ def _distinct(values: Sequence[Content]) -> bool:
 
 
 def _overlapping(values: Sequence[Content]) -> Iterator[tuple[int, int]]:
-    """Pairs of coordinates that overlap, each with the earliest-placed one it overlaps.
+    """Pairs of coordinates that overlap, each with the first of those that hang together with it.
 
     Sorted by where they begin, a coordinate overlaps some earlier one exactly if it overlaps the
     one that reaches furthest.
@@ -248,17 +248,23 @@ def _overlapping(values: Sequence[Content]) -> Iterator[tuple[int, int]]:
         )
     except TypeError:  # dates of several calendars, strings and numbers: told as such elsewhere
         return
-    if not spans:
-        return
-    begin, furthest, holder = spans[0]
-    for low, high, place in spans[1:]:
+    clusters: list[list[int]] = []
+    furthest: Any = None
+    begin: Any = None
+    for low, high, place in spans:
         # xarray takes coordinates that begin alike for the same
-        if (low < furthest or low == begin) and compare(
-            values[holder], values[place]
-        ).verdict != "same":
-            yield min(holder, place), max(holder, place)
-        if high > furthest:
-            begin, furthest, holder = low, high, place
+        if clusters and (low < furthest or low == begin):
+            clusters[-1].append(place)
+            furthest = max(furthest, high)
+        else:
+            clusters.append([place])
+            furthest = high
+        begin = low
+    for cluster in clusters:
+        first, *others = sorted(cluster)
+        for other in others:
+            if compare(values[first], values[other]).verdict != "same":
+                yield first, other
 
 
 def _joined(values: Sequence[Content]) -> Content | None:

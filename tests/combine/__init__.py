@@ -1,0 +1,1 @@
+"""Differences, decisions and reports on hand-made summaries: no file is opened."""
