@@ -133,6 +133,8 @@ def _same(a: np.ndarray, e: np.ndarray) -> np.ndarray:
         return same
     if dtype.kind == "c":
         return _same(a.real, e.real) & _same(a.imag, e.imag)
+    if dtype.kind == "f" and dtype.itemsize > 8:  # padded: not all of its bits mean something
+        return ((a == e) & (np.signbit(a) == np.signbit(e))) | (np.isnan(a) & np.isnan(e))
     if dtype.kind == "f":
         return (_integers(a) == _integers(e)) | (np.isnan(a) & np.isnan(e))
     if dtype.kind in "mM":
