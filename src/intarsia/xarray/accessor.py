@@ -10,6 +10,7 @@ import xarray as xr
 from intarsia.array import DeferredArray, LazyArray, VirtualArray
 from intarsia.combine import Report, report_from_parts
 from intarsia.xarray.explaining import Explanation, explain
+from intarsia.xarray.internals import data_of, updated, variables_of, with_data
 from intarsia.xarray.summaries import parts_of
 
 
@@ -30,8 +31,8 @@ class IntarsiaAccessor:
     def arrays(self) -> dict[Hashable, VirtualArray]:
         """The virtual arrays, by variable."""
         found: dict[Hashable, VirtualArray] = {}
-        for name, variable in self._dataset.variables.items():
-            data = _unwrapped(variable._data)
+        for name, variable in variables_of(self._dataset).items():
+            data = _unwrapped(data_of(variable))
             if isinstance(data, DeferredArray):
                 data = data.window()[0]
             if isinstance(data, VirtualArray):
@@ -79,16 +80,16 @@ class IntarsiaAccessor:
         `xarray.open_dataset` wraps what an engine returns, and would load it when concatenating.
         """
         changed: dict[Hashable, xr.Variable] = {}
-        for name, variable in self._dataset.variables.items():
-            data = _unwrapped(variable._data)
-            if isinstance(data, LazyArray) and data is not variable._data:
-                changed[name] = variable._replace(data=data)
-        return self._dataset._replace(variables={**self._dataset._variables, **changed})
+        for name, variable in variables_of(self._dataset).items():
+            data = _unwrapped(data_of(variable))
+            if isinstance(data, LazyArray) and data is not data_of(variable):
+                changed[name] = with_data(variable, data)
+        return updated(self._dataset, changed)
 
     def _notes(self) -> dict[str, tuple[str, ...]]:
         notes: dict[str, tuple[str, ...]] = {}
-        for name, variable in self._dataset.variables.items():
-            data = _unwrapped(variable._data)
+        for name, variable in variables_of(self._dataset).items():
+            data = _unwrapped(data_of(variable))
             if isinstance(data, LazyArray) and data.notes:
                 notes[str(name)] = tuple(sorted(data.notes))
         return notes

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 
-from intarsia.array import LazyArray, VirtualArray
-from intarsia.combine import CheckResult, Decision, Options, Report, Summarizer, decide
-from intarsia.errors import IntarsiaError, SourceMissing
-from intarsia.io.fetch import fetcher_for
-from intarsia.lookup import touches
-from intarsia.progress import track
-from intarsia.references import STORED, Sources
+from intarsia.combine import CheckResult, Decision, Options, Summarizer, decide
+from intarsia.errors import IntarsiaError
 from intarsia.xarray.concatenating import combine_apart
+from intarsia.xarray.interning import interned
 from intarsia.xarray.opening import chunk, open_dataset
+from intarsia.xarray.pile import Nested, Pile, Place, open_pile, policy_of
 from intarsia.xarray.summaries import summarise
-
-type Nested = str | os.PathLike[str] | Sequence[Nested]
-type Place = tuple[int, ...]
+from intarsia.xarray.tidying import tidied
 
 
 def open_mfdataset(
@@ -105,25 +97,25 @@ def open_mfdataset(
         combine, concat_dim, compat, data_vars, coords, join, combine_attrs, on_conflict,
         tolerance, align,
     )  # fmt: skip
-    opened = _open_all(
+    pile = open_pile(
         paths,
         partial(open_dataset, **open_kwargs),
         preprocess=preprocess,
         executor=executor,
-        policy=_policy(on_error, errors),
+        policy=policy_of(on_error, errors),
     )
-    decision = _decide(opened, asked)
+    decision = _decide(pile, asked)
     decision.raise_if_refused()
-    opened.datasets = _adjusted(opened.datasets, decision)
-    combined = _combine(opened, asked, decision)
+    pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
+    combined = _combine(pile, asked, decision)
     if attrs_file is not None:
         wanted = os.path.abspath(os.path.expanduser(os.fspath(attrs_file)))
-        if wanted not in opened.paths:
+        if wanted not in pile.paths:
             raise ValueError(f"attrs_file {wanted!r} is not among the files")
-        combined.attrs = dict(opened.datasets[opened.paths.index(wanted)].attrs)
-    combined = _tidy(combined, opened, decision)
+        combined.attrs = dict(pile.datasets[pile.paths.index(wanted)].attrs)
+    combined = tidied(combined, pile, decision)
     if errors == "warn":
-        _warn(opened)
+        pile.warn()
     return combined if chunks is None else chunk(combined, chunks)
 
 
@@ -166,22 +158,22 @@ def check(
         combine, concat_dim, compat, data_vars, coords, join, combine_attrs, on_conflict,
         tolerance, align,
     )  # fmt: skip
-    opened = _open_all(
+    pile = open_pile(
         paths,
         partial(open_dataset, **open_kwargs),
         preprocess=preprocess,
         executor=executor,
         policy="skip",
     )
-    decision = _decide(opened, asked)
+    decision = _decide(pile, asked)
     problem: Exception | None = None
-    if not decision.refused and opened.datasets and not (opened.skipped and on_error == "raise"):
+    if not decision.refused and pile.datasets and not (pile.skipped and on_error == "raise"):
         try:
-            opened.datasets = _adjusted(opened.datasets, decision)
-            _combine(opened, asked, decision)
+            pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
+            _combine(pile, asked, decision)
         except (ValueError, TypeError, IntarsiaError) as error:
             problem = error  # what xarray itself refuses
-    return CheckResult.of(decision, skipped=opened.skipped, on_error=on_error, problem=problem)
+    return CheckResult.of(decision, skipped=pile.skipped, on_error=on_error, problem=problem)
 
 
 # -- what was asked --------------------------------------------------------------------------------
@@ -243,115 +235,18 @@ def _resolve(
     return _Asked(combine, dims, given, options)
 
 
-def _policy(on_error: str | None, errors: str | None) -> Literal["raise", "skip"]:
-    if on_error is not None and errors is not None:
-        raise TypeError("on_error and errors are two names of one argument: pass one of them")
-    if on_error not in (None, "raise", "skip"):
-        raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
-    if errors not in (None, "raise", "warn", "ignore"):
-        raise ValueError(f"errors must be 'raise', 'warn' or 'ignore', got {errors!r}")
-    return "skip" if on_error == "skip" or errors in ("warn", "ignore") else "raise"
-
-
-# -- opening ---------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Opened:
-    """What was opened, and what could not be.
-
-    Parameters
-    ----------
-    paths, places, datasets
-        One per opened file: its path, its place in the nested lists, the dataset.
-    skipped
-        (path, error) of the others.
-    """
-
-    paths: list[str]
-    places: list[Place]
-    datasets: list[xr.Dataset]
-    skipped: list[tuple[str, IntarsiaError]]
-
-
-def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
-    """Files and their places in the nested lists; a glob is a sorted list."""
-    if isinstance(paths, str | os.PathLike):
-        pattern = os.path.abspath(os.path.expanduser(os.fspath(paths)))
-        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
-        if not found:
-            raise SourceMissing("no files match", url=pattern, remedy="check the pattern")
-        for number, path in enumerate(found):
-            yield (number,), path
-        return
-    for number, item in enumerate(paths):
-        if isinstance(item, str | os.PathLike):
-            yield (number,), os.path.abspath(os.path.expanduser(os.fspath(item)))
-        else:
-            for place, path in _expand(item):
-                yield (number, *place), path
-
-
-def _open_all(
-    paths: Nested,
-    open_one: Callable[[str], xr.Dataset],
-    *,
-    preprocess: Callable[[xr.Dataset], xr.Dataset] | None,
-    executor: Executor | None,
-    policy: Literal["raise", "skip"],
-) -> _Opened:
-    listed = list(_expand(paths))
-    if not listed:
-        raise SourceMissing("no files to open", remedy="check the pattern or the list")
-    files = [path for _, path in listed]
-    attempt = partial(_attempt, open_one)
-    results: Iterable[xr.Dataset | IntarsiaError]
-    results = map(attempt, files) if executor is None else executor.map(attempt, files)
-    opened = _Opened([], [], [], [])
-    progress = track(results, "scanning", len(files), unit="files")
-    for (place, path), result in zip(listed, progress, strict=True):
-        if isinstance(result, IntarsiaError):
-            if policy == "raise":
-                raise result
-            opened.skipped.append((path, result))
-            continue
-        opened.paths.append(path)
-        opened.places.append(place)
-        opened.datasets.append(result if preprocess is None else preprocess(result))
-    if not opened.datasets and policy == "skip" and opened.skipped:
-        path, error = opened.skipped[0]
-        error.add_note(f"none of {len(files)} files could be opened; this is the first error")
-        raise error
-    return opened
-
-
-def _attempt(open_one: Callable[[str], xr.Dataset], path: str) -> xr.Dataset | IntarsiaError:
-    """Open a file, or return the error that says why it can't be: it may cross processes."""
-    try:
-        return open_one(path)
-    except IntarsiaError as error:
-        return error
-
-
-def _warn(opened: _Opened) -> None:
-    import warnings
-
-    for path, error in opened.skipped:
-        warnings.warn(f"left out {path}: {error}", UserWarning, stacklevel=3)
-
-
 # -- deciding and combining ------------------------------------------------------------------------
 
 
-def _decide(opened: _Opened, asked: _Asked) -> Decision:
+def _decide(pile: Pile, asked: _Asked) -> Decision:
     make = Summarizer()
     summaries = [
         summarise(dataset, path, make)
-        for dataset, path in zip(opened.datasets, opened.paths, strict=True)
+        for dataset, path in zip(pile.datasets, pile.paths, strict=True)
     ]
     tiles = None
     if asked.combine == "nested" and len(asked.concat_dims) > 1:
-        tiles = opened.places
+        tiles = pile.places
     dims = tuple(None if dim is None else _dim_name(dim) for dim in asked.concat_dims)
     options = Options(combine=asked.combine, concat_dims=dims, tiles=tiles, **asked.options)
     return decide(summaries, options)
@@ -376,14 +271,14 @@ def _adjusted(datasets: list[xr.Dataset], decision: Decision) -> list[xr.Dataset
     return result
 
 
-def _combine(opened: _Opened, asked: _Asked, decision: Decision) -> xr.Dataset:
-    datasets = _interned(opened.datasets, asked)
+def _combine(pile: Pile, asked: _Asked, decision: Decision) -> xr.Dataset:
+    datasets = interned(pile.datasets, asked.concat_dims)
     if asked.combine == "by_coords":
         run = partial(_by_coords, given=asked.given)
         names = {frozenset(map(str, dataset.data_vars)) for dataset in datasets}
         one = len(decision.concat_dims) == 1 and len(names) == 1
     else:
-        run = partial(_nested, places=opened.places, asked=asked)
+        run = partial(_nested, places=pile.places, asked=asked)
         one = len(asked.concat_dims) == 1 and isinstance(asked.concat_dims[0], str)
     if one and "join" not in asked.given:
         dim = decision.concat_dims[0]
@@ -411,119 +306,3 @@ def _nest(tiles: dict[Place, xr.Dataset]) -> Any:
     for place, dataset in tiles.items():
         rows.setdefault(place[0], {})[place[1:]] = dataset
     return [_nest(rows[number]) for number in sorted(rows)]
-
-
-def _interned(datasets: list[xr.Dataset], asked: _Asked) -> list[xr.Dataset]:
-    """Coordinates that are proven equal become one object, so that xarray need not load them.
-
-    Equal means: the same encoding, parameters and stored bytes. What is not proven equal is left
-    to xarray, which compares values.
-    """
-    if len(datasets) < 2:
-        return datasets
-    seen: dict[Any, Any] = {}
-    result: list[xr.Dataset] = []
-    for dataset in datasets:
-        replaced: dict[Any, xr.Variable] = {}
-        for name in dataset._coord_names:
-            variable = dataset._variables[name]
-            data = variable._data
-            if name in dataset._indexes or set(variable.dims) & set(asked.concat_dims):
-                continue
-            key: Any
-            if isinstance(data, VirtualArray):
-                key = (name, variable.dims, content_digest(data))
-            elif isinstance(data, np.ndarray) and not data.dtype.hasobject:
-                key = (name, variable.dims, data.shape, data.dtype.str, data.tobytes())
-            else:
-                continue
-            first = seen.setdefault(key, data)
-            if first is not data:
-                replaced[name] = variable._replace(data=first)
-        if replaced:
-            dataset = dataset._replace(variables={**dataset._variables, **replaced})
-        result.append(dataset)
-    return result
-
-
-def content_digest(array: VirtualArray) -> bytes:
-    """Digest of an array's encodings, parameters and stored bytes: equal digests, equal values.
-
-    The bytes are read, but not decoded.
-    """
-    found = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=16)
-    segments = array.segments
-    for case in segments.cases:
-        found.update(repr(case.encoding).encode() + case.rows.tobytes())
-    itemsizes = np.array([case.encoding.stored.itemsize for case in segments.cases])
-    for block in segments.blocks:
-        matrix = block.matrix()
-        found.update(matrix[:, [0, 1, 6]].tobytes() + matrix[:, 7:].tobytes())
-        touched = touches(block, segments.pages, itemsizes)
-        found.update(touched.state.tobytes() + touched.mask.tobytes() + touched.chunk.tobytes())
-        order = np.arange(len(touched))
-        for number in np.unique(touched.source[touched.state == STORED]):
-            mine = order[(touched.source == number) & (touched.state == STORED)]
-            source = segments.sources[int(number)]
-            ranges = [(int(touched.offset[n]), int(touched.length[n])) for n in mine]
-            for data in fetcher_for(source).read(source, ranges):
-                found.update(len(data).to_bytes(8, "little") + hashlib.blake2b(data).digest())
-        for page in segments.pages:
-            found.update(page.inline)
-    return found.digest()
-
-
-# -- after combining -------------------------------------------------------------------------------
-
-
-def _tidy(combined: xr.Dataset, opened: _Opened, decision: Decision) -> xr.Dataset:
-    """One source table for all variables, encodings that all files share, and the notes."""
-    arrays = {
-        name: variable._data
-        for name, variable in combined._variables.items()
-        if isinstance(variable._data, VirtualArray)
-    }
-    tables = [array.segments.sources for array in arrays.values()]
-    united, maps = Sources.union(tables) if tables else (None, [])
-    notes = Report.notes(decision, opened.skipped)
-    variables: dict[Any, xr.Variable] = {}
-    for (name, array), numbers in zip(arrays.items(), maps, strict=True):
-        segments = array.segments
-        if numbers is not None and united is not None:
-            segments = segments.renumbered(united, numbers)
-        array = VirtualArray(segments, array.dtype, array.name, array.notes)
-        array = array.with_notes(*notes.get(str(name), ()), *notes.get("", ()))
-        variables[name] = combined._variables[name]._replace(data=array)
-    for name, variable in combined._variables.items():
-        if not isinstance(variable._data, LazyArray):
-            kept = _shared_encoding(name, opened.datasets, variable)
-            variables[name] = variable._replace(encoding=kept)
-    result = combined._replace(variables={**combined._variables, **variables})
-    result.encoding = {}
-    unlimited = [set(ds.encoding.get("unlimited_dims", ())) for ds in opened.datasets]
-    if unlimited and all(dims == unlimited[0] for dims in unlimited):
-        result.encoding["unlimited_dims"] = unlimited[0]
-    return result
-
-
-def _shared_encoding(
-    name: Any, datasets: Sequence[xr.Dataset], variable: xr.Variable
-) -> dict[Any, Any]:
-    """Encoding entries that are the same in every file; others would describe one file only."""
-    kept = dict(variable.encoding)
-    for dataset in datasets:
-        if not kept:
-            break
-        other = dataset._variables.get(name)
-        if other is not None:
-            theirs = other.encoding
-            kept = {k: v for k, v in kept.items() if k in theirs and _same(v, theirs[k])}
-    return kept
-
-
-def _same(one: Any, two: Any) -> bool:
-    if one is two:
-        return True
-    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
-        return bool(np.array_equal(one, two))
-    return type(one) is type(two) and bool(one == two or (one != one and two != two))

@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from intarsia.array import VirtualArray
+from intarsia.xarray.internals import coords_of, data_of, variables_of, with_variables
 
 MARKER = "__intarsia_dataset__"
 """Temporary variable that tells in which order xarray put the datasets."""
@@ -46,26 +47,27 @@ def combine_apart(
     rest: list[xr.Dataset] = []
     apart = set(names)
     for number, dataset in enumerate(datasets):
-        variables = {n: v for n, v in dataset._variables.items() if n not in apart}
+        variables = {n: v for n, v in variables_of(dataset).items() if n not in apart}
         variables[MARKER] = xr.Variable((dim,), np.full(dataset.sizes[dim], number))
-        rest.append(dataset._replace(variables=variables, dims=dict(dataset.sizes)))
+        rest.append(with_variables(dataset, variables, dict(dataset.sizes)))
     combined = combine(rest)
-    order = combined._variables[MARKER].values
+    order = variables_of(combined)[MARKER].values
     order = order[np.append(True, np.diff(order) != 0)]
     joined: dict[Any, xr.Variable] = {}
     first = datasets[int(order[0])]
     for name in names:
-        arrays = [datasets[int(number)]._variables[name]._data for number in order]
-        model = first._variables[name]
+        members = [variables_of(datasets[int(number)])[name] for number in order]
+        arrays = [data_of(member) for member in members]
+        model = variables_of(first)[name]
         attrs = {} if combine_attrs == "drop" else dict(model.attrs)
         data = np.concatenate(arrays, model.dims.index(dim))
         joined[name] = xr.Variable(model.dims, data, attrs, dict(model.encoding), fastpath=True)
-    everything = {n: v for n, v in combined._variables.items() if n != MARKER} | joined
-    place = {name: number for number, name in enumerate(first._variables)}
+    everything = {n: v for n, v in variables_of(combined).items() if n != MARKER} | joined
+    place = {name: number for number, name in enumerate(variables_of(first))}
     ordered = sorted(
         everything, key=lambda name: (dim in everything[name].dims, place.get(name, len(place)))
     )
-    return combined._replace(variables={name: everything[name] for name in ordered})
+    return with_variables(combined, {name: everything[name] for name in ordered})
 
 
 def _plain(datasets: Sequence[xr.Dataset], dim: str) -> list[Any]:
@@ -74,29 +76,29 @@ def _plain(datasets: Sequence[xr.Dataset], dim: str) -> list[Any]:
     if any(not dataset.sizes.get(dim) for dataset in datasets):
         return []
     names: list[Any] = []
-    for name, model in first._variables.items():
-        if name in first._coord_names or not isinstance(model._data, VirtualArray):
+    for name, model in variables_of(first).items():
+        if name in coords_of(first) or not isinstance(data_of(model), VirtualArray):
             continue
         if dim in model.dims and all(_alike(dataset, name, model) for dataset in datasets[1:]):
             names.append(name)
     # xarray still has to see every dimension
     seen: set[Any] = {dim}
-    for name, variable in first._variables.items():
+    for name, variable in variables_of(first).items():
         if name not in names:
             seen.update(variable.dims)
     kept = list(names)
     for name in names:
-        if not set(first._variables[name].dims) <= seen:
-            seen.update(first._variables[name].dims)
+        if not set(variables_of(first)[name].dims) <= seen:
+            seen.update(variables_of(first)[name].dims)
             kept.remove(name)
     return kept
 
 
 def _alike(dataset: xr.Dataset, name: Any, model: xr.Variable) -> bool:
-    variable = dataset._variables.get(name)
-    if variable is None or name in dataset._coord_names:
+    variable = variables_of(dataset).get(name)
+    if variable is None or name in coords_of(dataset):
         return False
-    data, other = variable._data, model._data
+    data, other = data_of(variable), data_of(model)
     if not isinstance(data, VirtualArray) or data.dtype != other.dtype:
         return False
     if variable.dims != model.dims:

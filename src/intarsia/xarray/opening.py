@@ -25,6 +25,7 @@ from intarsia.errors import UnsupportedVariable, UpstreamFault
 from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
+from intarsia.xarray.internals import data_of, updated, variables_of
 
 type Unsupported = Literal["raise", "copy", "skip"]
 
@@ -131,8 +132,8 @@ def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
     if isinstance(chunks, int):
         chunks = dict.fromkeys(dataset.dims, chunks)
     variables: dict[Any, xr.Variable] = {}
-    for name, variable in dataset.variables.items():
-        data = variable._data
+    for name, variable in variables_of(dataset).items():
+        data = data_of(variable)
         if isinstance(data, VirtualArray):
             wanted: Any = chunks
             if isinstance(chunks, Mapping):
@@ -141,7 +142,7 @@ def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
             elif isinstance(chunks, str):
                 wanted = dict.fromkeys(variable.dims, chunks)
             variables[name] = variable.chunk(wanted)
-    return dataset._replace(variables={**dataset._variables, **variables})
+    return updated(dataset, variables)
 
 
 def _supported(

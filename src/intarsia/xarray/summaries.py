@@ -13,6 +13,7 @@ from intarsia.array import VirtualArray
 from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
 from intarsia.references import AFFINE, DENSE, INLINE, MISSING, SPARSE, Sources
 from intarsia.segments import CASE, FORM, PAGE, REF, ROW, SOURCE
+from intarsia.xarray.internals import coords_of, data_of, indexes_of, variables_of
 
 SMALL = 1 << 16
 """Elements of a loaded variable up to which its values take part in the comparison."""
@@ -32,18 +33,23 @@ def summarise(dataset: xr.Dataset, url: str, make: Summarizer) -> SourceSummary:
     make
         Interns equal parts; one per open.
     """
-    coords = dataset._coord_names
-    indexes = dataset._indexes
+    coords = coords_of(dataset)
+    indexes = indexes_of(dataset)
     variables: dict[str, VariableSummary] = {}
-    for name, variable in dataset._variables.items():
+    for name, variable in variables_of(dataset).items():
         variables[str(name)] = _variable(variable, name in coords, name in indexes, url, make)
-    return make.source(url, variables, attrs=dataset.attrs, sizes=dict(dataset.sizes))
+    return make.source(
+        url,
+        variables,
+        attrs=dataset.attrs,
+        sizes={str(dim): size for dim, size in dataset.sizes.items()},
+    )
 
 
 def _variable(
     variable: xr.Variable, coordinate: bool, index: bool, url: str, make: Summarizer
 ) -> VariableSummary:
-    data: Any = variable._data
+    data: Any = data_of(variable)
     encoding = variable.encoding
     known: dict[str, Any] = {
         "attrs": variable.attrs,

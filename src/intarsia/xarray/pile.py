@@ -1,0 +1,128 @@
+"""Piles of files: named by globs and nested lists, opened one by one or by an executor."""
+
+from __future__ import annotations
+
+import glob
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import xarray as xr
+
+from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.progress import track
+
+type Nested = str | os.PathLike[str] | Sequence[Nested]
+type Place = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Pile:
+    """What was opened, and what could not be.
+
+    Parameters
+    ----------
+    paths, places, datasets
+        One per opened file: its path, its place in the nested lists, the dataset.
+    skipped
+        (path, error) of the others.
+    """
+
+    paths: list[str]
+    places: list[Place]
+    datasets: list[xr.Dataset]
+    skipped: list[tuple[str, IntarsiaError]]
+
+    def warn(self) -> None:
+        """Warn of each file that was left out."""
+        for path, error in self.skipped:
+            warnings.warn(f"left out {path}: {error}", UserWarning, stacklevel=3)
+
+
+def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
+    """Files and their places in the nested lists; a glob is a sorted list."""
+    if isinstance(paths, str | os.PathLike):
+        pattern = os.path.abspath(os.path.expanduser(os.fspath(paths)))
+        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
+        if not found:
+            raise SourceMissing("no files match", url=pattern, remedy="check the pattern")
+        for number, path in enumerate(found):
+            yield (number,), path
+        return
+    for number, item in enumerate(paths):
+        if isinstance(item, str | os.PathLike):
+            yield (number,), os.path.abspath(os.path.expanduser(os.fspath(item)))
+        else:
+            for place, path in _expand(item):
+                yield (number, *place), path
+
+
+def open_pile(
+    paths: Nested,
+    open_one: Callable[[str], xr.Dataset],
+    *,
+    preprocess: Callable[[xr.Dataset], xr.Dataset] | None,
+    executor: Executor | None,
+    policy: Literal["raise", "skip"],
+) -> Pile:
+    """Open files, in the order of the combination.
+
+    Parameters
+    ----------
+    paths
+        A glob, or (nested) lists of files.
+    open_one
+        Opens a file; picklable, where `executor` is one of processes.
+    preprocess
+        Applied to each dataset, here and not in the executor.
+    executor
+        Opens the files, or None.
+    policy
+        Whether files that can't be opened are left out.
+    """
+    listed = list(_expand(paths))
+    if not listed:
+        raise SourceMissing("no files to open", remedy="check the pattern or the list")
+    files = [path for _, path in listed]
+    attempt = partial(_attempt, open_one)
+    results: Iterable[xr.Dataset | IntarsiaError]
+    results = map(attempt, files) if executor is None else executor.map(attempt, files)
+    pile = Pile([], [], [], [])
+    progress = track(results, "scanning", len(files), unit="files")
+    for (place, path), result in zip(listed, progress, strict=True):
+        if isinstance(result, IntarsiaError):
+            if policy == "raise":
+                raise result
+            pile.skipped.append((path, result))
+            continue
+        pile.paths.append(path)
+        pile.places.append(place)
+        pile.datasets.append(result if preprocess is None else preprocess(result))
+    if not pile.datasets and policy == "skip" and pile.skipped:
+        path, error = pile.skipped[0]
+        error.add_note(f"none of {len(files)} files could be opened; this is the first error")
+        raise error
+    return pile
+
+
+def _attempt(open_one: Callable[[str], xr.Dataset], path: str) -> xr.Dataset | IntarsiaError:
+    """Open a file, or return the error that says why it can't be: it may cross processes."""
+    try:
+        return open_one(path)
+    except IntarsiaError as error:
+        return error
+
+
+def policy_of(on_error: str | None, errors: str | None) -> Literal["raise", "skip"]:
+    """What to do with files that can't be opened, from the two names of that argument."""
+    if on_error is not None and errors is not None:
+        raise TypeError("on_error and errors are two names of one argument: pass one of them")
+    if on_error not in (None, "raise", "skip"):
+        raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
+    if errors not in (None, "raise", "warn", "ignore"):
+        raise ValueError(f"errors must be 'raise', 'warn' or 'ignore', got {errors!r}")
+    return "skip" if on_error == "skip" or errors in ("warn", "ignore") else "raise"
