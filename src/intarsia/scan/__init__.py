@@ -1,0 +1,1 @@
+"""Scanning: from a file to virtual arrays, without reading values."""

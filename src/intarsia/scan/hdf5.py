@@ -1,0 +1,274 @@
+"""Scanning HDF5 and netCDF-4: one group of one file, as xarray's h5netcdf store sees it.
+
+The structure is read with h5py's low-level interface, once, and no values are read (except compact
+ones, which lie within the metadata). What can be expressed as references becomes a virtual array;
+the rest is opaque, with the reason, and a loader where the library can read it.
+
+h5py serialises its calls with one lock, so that scanning in threads is safe but no faster; scan in
+processes for that. Everything returned can be pickled.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from h5py import h5d, h5t
+
+from intarsia.array import VirtualArray
+from intarsia.encoding import RAW_FILL, Encoding
+from intarsia.errors import IntarsiaError
+from intarsia.references import References, Source, Sources
+from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
+from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
+from intarsia.scan.hdf5_layout import Layout, Unreferable, layout, row_shape
+from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
+from intarsia.scan.hdf5_open import Opened, opened
+from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
+from intarsia.scan.protocol import Loader, Opaque, Scanned, ScannedVariable
+
+__all__ = ["scan"]
+
+
+def scan(
+    path: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    drop_variables: Iterable[str] = (),
+) -> Scanned:
+    """Scan one group of a local HDF5 or netCDF-4 file.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    group
+        Path of the group; the root by default.
+    phony_dims
+        How to number dimensions that have no name: ``"access"`` (the default, as for xarray) or
+        ``"sort"``.
+    drop_variables
+        Names of variables to leave out; they are not looked at.
+
+    Returns
+    -------
+    Scanned
+        Variables, dimensions and attributes as xarray's h5netcdf store gives them before decoding.
+
+    Raises
+    ------
+    SourceError
+        The file can't be had: `SourceMissing`, `SourceUnreadable`, `NotAFile`.
+    FormatError
+        It is not HDF5, or broken, has no such group, or dimensions that xarray refuses too.
+    UnsupportedError
+        An attribute has a type that h5py can't read.
+
+    Examples
+    --------
+    >>> scan("sst.nc").variables["sst"].dims  # doctest: +SKIP
+    ('time', 'lat', 'lon')
+    """
+    if phony_dims not in (None, "access", "sort"):
+        raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
+    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    names = [name for name in (group or "").split("/") if name]
+    try:
+        with opened(path) as file:
+            structure = Structure(file.id, path, phony_dims or "access")
+            node = structure.group(names)
+            return _Scan(file, path, "/" + "/".join(names), structure, node).result(
+                frozenset(drop_variables)
+            )
+    except IntarsiaError as error:
+        raise error.located(url=path) from error.__cause__
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A variable whose bytes were found."""
+
+    layout: Layout
+    encoding: Encoding
+    fill: Any
+    unwritten: Any
+
+
+class _Scan:
+    """One scan in progress."""
+
+    def __init__(
+        self, file: Opened, path: str, group: str, structure: Structure, node: Group
+    ) -> None:
+        self._file = file
+        self._path = path
+        self._group = group
+        self._structure = structure
+        self._node = node
+        self._files: dict[str | None, int] = {None: 0}
+
+    def result(self, dropped: frozenset[str]) -> Scanned:
+        node = self._node
+        sizes = {name: dimension.size for name, dimension in node.dimensions.items()}
+        found: dict[str, tuple[Dataset, tuple[str, ...], ElementType, _Placed | Opaque]] = {}
+        for dataset in node.datasets:
+            name = dataset.name.replace(COLLIDING, "")
+            if name in dropped:
+                continue
+            try:
+                dims = self._structure.dims_of(node, dataset)
+                for dim in dims:
+                    sizes.setdefault(dim, self._size(dim))
+                shape = tuple(sizes[dim] for dim in dims)
+                element = element_type(dataset.id.get_type())
+                found[name] = (dataset, dims, element, self._placed(name, dataset, element, shape))
+            except IntarsiaError as error:
+                raise error.located(array=name) from error.__cause__
+        sources = self._sources()
+        variables: dict[str, ScannedVariable] = {}
+        for name, (dataset, dims, element, data) in found.items():
+            if isinstance(data, _Placed):
+                shape = tuple(sizes[dim] for dim in dims)
+                values = self._array(sources, name, dataset, data, shape)
+            else:
+                values = data
+            attrs = visible_attributes(dataset.id, dataset.attributes, name)
+            variables[name] = ScannedVariable(dims, values, attrs, self._encoding(dataset, element))
+        names = attribute_names(node.id, node.id.get_create_plist())
+        attrs = visible_attributes(node.id, names, self._group)
+        unlimited = frozenset(name for name, d in node.dimensions.items() if d.unlimited)
+        return Scanned(sources, variables, attrs, sizes, unlimited, self._group)
+
+    def _size(self, dim: str) -> int:
+        dimension = self._node.dimension(dim)
+        assert dimension is not None  # `dims_of` has seen to that
+        return dimension.size
+
+    def _encoding(self, dataset: Dataset, element: ElementType) -> dict[str, Any]:
+        if element.form == "string":
+            return {"dtype": str}
+        if h5t.check_enum_dtype(element.dtype) is not None:
+            name = self._node.enum_name(dataset.id.get_type())
+            return {"dtype": enum_dtype(element.dtype, name)}
+        return {}
+
+    def _sources(self) -> Sources:
+        main = Sources.of_file(self._path, self._file.stat)[0]
+        return Sources.of([main, *(_source(file) for file in self._files if file is not None)])
+
+    # -- finding the bytes -----------------------------------------------------------------------
+
+    def _placed(
+        self, name: str, dataset: Dataset, element: ElementType, shape: tuple[int, ...]
+    ) -> _Placed | Opaque:
+        """Find the bytes of a variable, or say why there is no reference to them."""
+        try:
+            return self._find(dataset, element, shape)
+        except Unreferable as error:
+            loader: Loader | None = None
+            if error.readable and element.readable:
+                loader = self._loader(name, dataset, element, shape, error)
+            return Opaque(shape, element.dtype, error.reason, error.remedy, loader)
+
+    def _find(self, dataset: Dataset, element: ElementType, shape: tuple[int, ...]) -> _Placed:
+        if dataset.null:
+            raise Unreferable("a null dataspace: there is no value", readable=False)
+        if not element.readable:
+            raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
+        if dataset.external:
+            raise Unreferable("an external link: it lies in another file")
+        if len(dataset.shape) != len(shape):
+            raise Unreferable(
+                f"dimensions that do not fit: the dataset has the shape {dataset.shape}"
+            )
+        if element.form not in ("plain", "converted"):
+            raise Unreferable(element.name)
+        creation = dataset.creation
+        fill = np.zeros((), element.stored)
+        defined = creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+        if defined:
+            creation.get_fill_value(fill)
+        # h5py reads into zeros, and HDF5 leaves them there where no fill value is to be written.
+        unwritten = fill
+        if defined and creation.get_fill_time() == h5d.FILL_TIME_NEVER:
+            unwritten = np.zeros((), element.stored)
+        placed = layout(
+            self._file,
+            dataset.id,
+            creation,
+            dataset.shape,
+            element,
+            fill.tobytes() if defined else None,
+        )
+        for piece in placed.pieces:
+            self._files.setdefault(piece.file, len(self._files))
+        return _Placed(placed, Encoding(placed.filters, element.stored), fill, unwritten)
+
+    def _loader(
+        self,
+        name: str,
+        dataset: Dataset,
+        element: ElementType,
+        shape: tuple[int, ...],
+        error: Unreferable,
+    ) -> Loader:
+        stat = self._file.stat
+        plain = element.form != "other" or element.dtype.kind in "SUbc"
+        if plain and dataset.shape == shape:
+            whole = f"{self._group.rstrip('/')}/{dataset.name}"
+            return DatasetLoader(self._path, whole, stat.st_size, stat.st_mtime_ns, error.files)
+        return VariableLoader(self._path, self._group, name, stat.st_size, stat.st_mtime_ns)
+
+    # -- making arrays ---------------------------------------------------------------------------
+
+    def _array(
+        self,
+        sources: Sources,
+        name: str,
+        dataset: Dataset,
+        placed: _Placed,
+        shape: tuple[int, ...],
+    ) -> VirtualArray:
+        """Join the pieces of a variable, and give it the lengths of its dimensions."""
+
+        def make(part: tuple[int, ...], file: str | None, fill: Any, refs: References) -> Any:
+            row = np.zeros((), placed.encoding.parameters)
+            row[RAW_FILL] = fill
+            number = self._files[file]
+            chunks = placed.layout.chunks
+            return VirtualArray.from_source(
+                sources, number, part, chunks, placed.encoding, row, refs, name=name
+            )
+
+        parts = [
+            make(
+                row_shape(dataset.shape, piece.rows), piece.file, placed.unwritten, piece.references
+            )
+            for piece in placed.layout.pieces
+        ]
+        array: Any = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if array.shape != shape:
+            array = array[tuple(slice(0, size) for size in shape)]
+        for axis, size in enumerate(shape):
+            lacking = size - array.shape[axis]
+            if lacking > 0:
+                # the dataset is shorter than its unlimited dimension
+                part = (*array.shape[:axis], lacking, *array.shape[axis + 1 :])
+                rest = make(part, None, placed.fill, References.missing())
+                array = np.concatenate([array, rest], axis=axis)
+        return array
+
+
+def _source(path: str) -> Source:
+    """Pin an external file; one that is missing is found missing when it is read."""
+    try:
+        return Sources.of_file(path)[0]
+    except OSError:
+        folder, key = os.path.split(path)
+        return Source(folder.rstrip("/") + "/", key, -1, -1)

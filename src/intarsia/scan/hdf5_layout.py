@@ -1,0 +1,280 @@
+"""Where the bytes of a HDF5 dataset are, and which filters they went through."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from h5py import h5d, h5f, h5s, h5t
+
+from intarsia.codecs.hdf5 import Filter, filter_name, hdf5_codec, prepare, unavailable
+from intarsia.encoding import Codec
+from intarsia.errors import CorruptFile, UnsupportedVariable
+from intarsia.grid import grid_shape, strides_of, strip_shape
+from intarsia.references import References
+from intarsia.scan.hdf5_open import Opened
+from intarsia.scan.hdf5_types import ElementType
+
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
+DECODED = frozenset([DEFLATE, SHUFFLE, FLETCHER32, 4, 5, 6, 32000])
+"""Filters for which there is a codec."""
+
+
+class Unreferable(Exception):
+    """The values of a dataset are not bytes that references can point to.
+
+    Parameters
+    ----------
+    reason
+        Why.
+    remedy
+        What a reader can do about it.
+    readable
+        Whether the library can read the dataset.
+    files
+        External files and how many bytes of each are needed, where the library does not check.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        remedy: str = "",
+        readable: bool = True,
+        files: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+        self.readable = readable
+        self.files = files
+
+
+class Piece(NamedTuple):
+    """A run of outermost rows whose references go to one file.
+
+    Parameters
+    ----------
+    rows
+        How many; None for all of a dataset, which may have no dimension.
+    file
+        Path of an external file; None for the scanned one.
+    references
+        To the chunks of these rows.
+    """
+
+    rows: int | None
+    file: str | None
+    references: References
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Chunks of a dataset, their filters, and where they are."""
+
+    chunks: tuple[int, ...]
+    filters: tuple[Codec, ...]
+    pieces: tuple[Piece, ...]
+
+
+def layout(
+    file: Opened,
+    dataset: Any,
+    creation: Any,
+    shape: tuple[int, ...],
+    element: ElementType,
+    fill: bytes | None,
+) -> Layout:
+    """Find the bytes of a dataset.
+
+    Parameters
+    ----------
+    file
+        That holds it.
+    dataset, creation
+        Low-level dataset and its creation properties.
+    shape
+        Of the dataset.
+    element
+        Its datatype, ``plain`` or ``converted``.
+    fill
+        Bytes of its fill value, or None where it is the default.
+
+    Raises
+    ------
+    Unreferable
+        They can't be expressed as references.
+    CorruptFile
+        They lie outside the file.
+    """
+    kind = creation.get_layout()
+    if kind == h5d.CHUNKED:
+        chunks: tuple[int, ...] = creation.get_chunk()
+        filters = _filters(dataset, creation, element, chunks, fill)
+        return Layout(chunks, filters, (Piece(None, None, _chunks(file, dataset, shape, chunks)),))
+    whole = tuple(max(size, 1) for size in shape)
+    if prod(shape) == 0:
+        return Layout(whole, (), (Piece(None, None, References.missing()),))
+    if kind == h5d.COMPACT:
+        values = np.zeros(shape, element.stored)
+        dataset.read(h5s.ALL, h5s.ALL, values, h5t.py_create(element.dtype))
+        references = References.inlined(values.tobytes())
+        return Layout(whole, (), (Piece(None, None, references),))
+    if kind != h5d.CONTIGUOUS:
+        raise Unreferable("a virtual dataset of HDF5, made of parts of other datasets")
+    if element.form != "plain":
+        raise Unreferable(f"{element.dtype} of a precision of its own, not stored in chunks")
+    strip = strip_shape(shape, element.stored.itemsize)
+    nbytes = prod(shape) * element.stored.itemsize
+    if creation.get_external_count():
+        return Layout(strip, (), _external(file, creation, shape, nbytes))
+    offset = dataset.get_offset()
+    if offset is None:
+        return Layout(strip, (), (Piece(None, None, References.missing()),))
+    offset += file.base[1]
+    if offset + nbytes > file.stat.st_size:
+        raise CorruptFile(
+            f"its values end at byte {offset + nbytes} of a file of {file.stat.st_size}"
+        )
+    return Layout(strip, (), (Piece(None, None, References.contiguous(offset, nbytes)),))
+
+
+def _chunks(
+    file: Opened, dataset: Any, shape: tuple[int, ...], chunks: tuple[int, ...]
+) -> References:
+    """References to the chunks that were written."""
+    flat = array("Q")
+    extend = flat.extend
+
+    def add(info: Any) -> None:  # once per chunk: coordinates, then mask, address and length
+        extend(info[0])
+        extend(info[1:])
+
+    dataset.chunk_iter(add)
+    rank = len(shape)
+    table = np.frombuffer(flat, np.uint64).reshape(-1, rank + 3)
+    grid = grid_shape(shape, chunks)
+    place = table[:, :rank] // np.array(chunks, np.uint64)
+    inside = (place < np.array(grid, np.uint64)).all(axis=1)
+    if not inside.all():
+        place, table = place[inside], table[inside]
+    if not len(table):
+        return References.missing()
+    number = place.astype(np.int64) @ np.array(strides_of(grid), np.int64)
+    masks = table[:, rank].astype(np.uint32)
+    offsets = table[:, rank + 1] + np.uint64(file.base[0])
+    lengths = table[:, rank + 2]
+    end = int((offsets + lengths).max())
+    if end > file.stat.st_size:
+        raise CorruptFile(f"a chunk ends at byte {end} of a file of {file.stat.st_size}")
+    total = prod(grid)
+    if 2 * len(number) < total:
+        return References.sparse(number, offsets, lengths, masks)
+    if len(number) == total and bool((number[1:] > number[:-1]).all()):
+        return References.dense(offsets, lengths, masks)
+    columns = [np.zeros(total, column.dtype) for column in (offsets, lengths, masks)]
+    for column, values in zip(columns, (offsets, lengths, masks), strict=True):
+        column[number] = values
+    present = np.zeros(total, bool)
+    present[number] = True
+    return References.dense(columns[0], columns[1], columns[2], present)
+
+
+def pipeline(creation: Any) -> tuple[Filter, ...]:
+    """The filters of a dataset: number, flags, parameters, name."""
+    filters: list[Filter] = []
+    for index in range(creation.get_nfilters()):
+        number, flags, values, name = creation.get_filter(index)
+        text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+        filters.append((number, flags, tuple(values), text))
+    return tuple(filters)
+
+
+def _filters(
+    dataset: Any,
+    creation: Any,
+    element: ElementType,
+    chunks: tuple[int, ...],
+    fill: bytes | None,
+) -> tuple[Codec, ...]:
+    filters = pipeline(creation)
+    unknown = [entry for entry in filters if entry[0] not in DECODED]
+    if unknown:
+        names = ", ".join(filter_name(number, name) for number, _, _, name in unknown)
+        missing = unavailable(filters)
+        remedy = f"install the HDF5 plug-in for {', '.join(missing)}" if missing else ""
+        raise Unreferable(f"stored with the filter {names}", remedy, readable=not missing)
+    simple = all(number in (DEFLATE, SHUFFLE, FLETCHER32) for number, _, _, _ in filters)
+    if simple and element.form == "plain":
+        return tuple(_simple(entry, element) for entry in filters)
+    codec = hdf5_codec(filters, dataset.get_type().encode(), chunks, fill)
+    try:
+        prepare(codec)
+    except UnsupportedVariable as error:
+        readable = not unavailable(filters)
+        raise Unreferable(error.reason, error.remedy or "", readable) from error
+    return (codec,)
+
+
+def _simple(entry: Filter, element: ElementType) -> Codec:
+    number, _, values, _ = entry
+    if number == DEFLATE:
+        return Codec.make("zlib")
+    if number == FLETCHER32:
+        return Codec.make("fletcher32")
+    elementsize = values[0] if values else element.stored.itemsize
+    return Codec.make("shuffle", elementsize=int(elementsize))
+
+
+def _external(
+    file: Opened, creation: Any, shape: tuple[int, ...], nbytes: int
+) -> tuple[Piece, ...]:
+    """References into external raw files, of which each may hold some of the outermost rows."""
+    runs: list[tuple[str, int, int]] = []
+    left = nbytes
+    for index in range(creation.get_external_count()):
+        name, offset, size = creation.get_external(index)
+        size = left if size == h5f.UNLIMITED else min(size, left)
+        if size == 0:
+            continue
+        path = _external_path(os.fsdecode(name), os.fsdecode(file.id.name))
+        left -= size
+        if runs and runs[-1][0] == path and runs[-1][1] + runs[-1][2] == offset:
+            runs[-1] = (path, runs[-1][1], runs[-1][2] + size)
+        else:
+            runs.append((path, offset, size))
+    if left:
+        raise CorruptFile(f"its external files lack {left} of {nbytes} bytes")
+    if len(runs) == 1:
+        path, offset, size = runs[0]
+        return (Piece(None, path, References.contiguous(offset, size)),)
+    row = nbytes // shape[0] if shape else 0
+    if not row or any(size % row for _, _, size in runs):
+        needed = tuple((path, offset + size) for path, offset, size in runs)
+        raise Unreferable("external files that divide it within rows", files=needed)
+    return tuple(
+        Piece(size // row, path, References.contiguous(offset, size)) for path, offset, size in runs
+    )
+
+
+def _external_path(name: str, file: str) -> str:
+    """Where HDF5 looks for an external file: below a prefix if there is one, else as named.
+
+    A relative name is taken from the current directory, not from that of the HDF5 file.
+    """
+    prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "")
+    if prefix in ("", ".") or os.path.isabs(name):
+        return os.path.abspath(name)
+    prefix = prefix.replace("${ORIGIN}", os.path.dirname(os.path.abspath(file)))
+    return os.path.abspath(os.path.join(prefix, name))
+
+
+def row_shape(shape: Sequence[int], rows: int | None) -> tuple[int, ...]:
+    """The shape of `rows` outermost rows of an array."""
+    return tuple(shape) if rows is None else (rows, *shape[1:])

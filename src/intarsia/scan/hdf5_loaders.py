@@ -1,0 +1,131 @@
+"""Reading what no reference can express, through the libraries that xarray would use.
+
+Each loader gives what xarray's undecoded variable holds. Loaders are small and picklable; they open
+the file anew, and refuse it where it is not the one that was scanned.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import h5netcdf
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.errors import CorruptChunk, ShortRead, SourceChanged
+from intarsia.scan.hdf5_open import HDF5_ERRORS, opened
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetLoader:
+    """Reads a dataset with h5py.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    name
+        Absolute path of the dataset in it.
+    size, mtime_ns
+        Of the file when it was scanned.
+    files
+        External files and the bytes of each that the dataset needs.
+    """
+
+    path: str
+    name: str
+    size: int
+    mtime_ns: int
+    files: tuple[tuple[str, int], ...] = ()
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """Read all values.
+
+        Raises
+        ------
+        SourceChanged
+            The file is not the one that was scanned.
+        ShortRead
+            An external file is shorter than the dataset (HDF5 would give zeros).
+        CorruptChunk
+            The library can't read the values.
+        """
+        with opened(self.path) as file:
+            _require_same(self.path, file.stat, self.size, self.mtime_ns)
+            for external, needed in self.files:
+                found = os.path.getsize(external)
+                if found < needed:
+                    reason = f"the file has {found} bytes, {needed} are needed"
+                    raise ShortRead(reason, url=external, array=self.name)
+            dataset = h5py.File(file.id)[self.name]
+            assert isinstance(dataset, h5py.Dataset)
+            try:
+                return _whole(dataset)
+            except HDF5_ERRORS as error:
+                raise _unread(error, self.path, self.name) from error
+
+
+@dataclass(frozen=True, slots=True)
+class VariableLoader:
+    """Reads a variable with h5netcdf, as xarray does, where that adds to what h5py gives.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    group, name
+        Of the variable.
+    size, mtime_ns
+        Of the file when it was scanned.
+    """
+
+    path: str
+    group: str
+    name: str
+    size: int
+    mtime_ns: int
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """Read all values; errors are those of `DatasetLoader`."""
+        with opened(self.path) as file:
+            _require_same(self.path, file.stat, self.size, self.mtime_ns)
+            try:
+                root = h5netcdf.File(
+                    h5py.File(file.id), "r", phony_dims="access", decode_vlen_strings=True
+                )
+                group = root if self.group == "/" else root[self.group]
+                variable = group.variables[self.name]
+                values = variable[(slice(None),) * variable.ndim if variable.ndim else ()]
+            except HDF5_ERRORS as error:
+                raise _unread(error, self.path, self.name) from error
+            return _array(values, variable.dtype)
+
+
+def _whole(dataset: h5py.Dataset) -> npt.NDArray[Any]:
+    info = h5py.check_string_dtype(dataset.dtype)
+    if info is not None and info.length is None:
+        return _array(dataset.asstr()[()], np.dtype(object))
+    return _array(dataset[()], dataset.dtype)
+
+
+def _array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An array of what h5py gave, which for shape ``()`` is a scalar."""
+    if isinstance(values, np.ndarray):
+        return values
+    array = np.empty((), object if dtype.kind == "O" else dtype)
+    array[()] = values
+    return array
+
+
+def _require_same(path: str, status: os.stat_result, size: int, mtime_ns: int) -> None:
+    if status.st_size != size or status.st_mtime_ns != mtime_ns:
+        raise SourceChanged("the file is not the one that was scanned", url=path)
+
+
+def _unread(error: Exception, path: str, name: str) -> CorruptChunk:
+    return CorruptChunk(f"the HDF5 library can't read the values ({error})", url=path, array=name)
