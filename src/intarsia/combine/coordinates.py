@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.combine.columns import Column, Group, group
+from intarsia.combine.by_coords import Lines, Whole, indexes, joined, overlapping
+from intarsia.combine.columns import Column, Group
 from intarsia.combine.compare import Comparison, compare, disjoint, ends, show_distance
 from intarsia.combine.difference import Difference
-from intarsia.combine.frozen import Content, brief, show_value
+from intarsia.combine.frozen import Content, brief
 from intarsia.combine.scene import Scene
 
-__all__ = ["Adjustment", "coordinate_differences", "ordering_dims"]
+__all__ = ["Adjustment", "coordinate_differences"]
 
 
 class Adjustment(NamedTuple):
@@ -65,25 +66,10 @@ class _Off(NamedTuple):
         return -1.0 if distance is None else float(distance)
 
 
-def ordering_dims(scene: Scene) -> tuple[str, ...]:
-    """Find the dimensions along which ``combine="by_coords"`` concatenates.
-
-    As xarray finds them: files with the same data variables are combined first, along each
-    dimension whose coordinate is not the same in all of them. A dimension whose coordinates
-    overlap without being equal orders nothing, and is left out here.
-    """
-    found: dict[str, None] = {}
-    for members in _same_variables(scene):
-        for dim, column in _indexes(scene):
-            contents = _contents(column, members)
-            values = [entry.value for entry in contents]
-            if len(values) > 1 and _distinct(values) and not any(_overlapping(values)):
-                found[dim] = None
-    return tuple(dim for dim in scene.dims if dim in found)
-
-
 def coordinate_differences(
-    scene: Scene, adjustments: list[Adjustment] | None = None
+    scene: Scene,
+    wholes: Sequence[Whole] | None = None,
+    adjustments: list[Adjustment] | None = None,
 ) -> Iterator[Difference]:
     """Find coordinates that differ where they should not.
 
@@ -91,14 +77,14 @@ def coordinate_differences(
     ----------
     scene
         Its ``concat_dims`` are known.
+    wholes
+        For ``combine="by_coords"``: the files by their data variables.
     adjustments
         Gets what `tolerance` and `align` ask to have done.
     """
-    for dim, column in _indexes(scene):
+    for dim, column in indexes(scene):
         found: dict[str, list[_Off]] = {}
-        by_coords = scene.options.combine == "by_coords"
-        pairs = _by_coords_pairs(scene, column) if by_coords else _lane_pairs(scene, dim, column)
-        for pair in pairs:
+        for pair in _pairs(scene, dim, column, wholes):
             comparison = compare(pair.reference.value, pair.other.value)
             if comparison.verdict == "same":
                 continue
@@ -111,173 +97,36 @@ def coordinate_differences(
                 )
         for kind, off in found.items():
             yield _difference(kind, column.name, off, scene)
-        if not by_coords and dim in scene.concat_dims:
+        if wholes is None and dim in scene.concat_dims:
             yield from _order(dim, column, scene)
-    if scene.options.combine == "by_coords":
-        yield from _same_place(scene)
 
 
-def _indexes(scene: Scene) -> Iterator[tuple[str, Column]]:
-    """Index coordinates by their dimension."""
-    for column in scene.columns.values():
-        if column.any(lambda summary: summary.is_index and summary.content is not None):
-            yield column.first.dims[0] if column.first.dims else column.name, column
+def _pairs(
+    scene: Scene, dim: str, column: Column, wholes: Sequence[Whole] | None
+) -> Iterator[_Pair]:
+    """Coordinates that have to be the same.
 
-
-def _contents(column: Column, members: Sequence[int]) -> list[Group]:
-    """Distinct values of a coordinate in some of the sources, sources numbered as in the whole."""
-    known = [
-        (source, summary.content)
-        for source in members
-        if (summary := column.by_source[source]) is not None
-        and summary.is_index
-        and summary.content is not None
-    ]
-    found = group([content for _, content in known])
-    return [Group(entry.value, known[entry.first][0], entry.sources) for entry in found]
-
-
-def _members(column: Column, members: Sequence[int], content: Content) -> list[int]:
-    return [
-        source
-        for source in members
-        if (summary := column.by_source[source]) is not None and summary.content == content
-    ]
-
-
-def _lane_pairs(scene: Scene, dim: str, column: Column) -> Iterator[_Pair]:
-    """Coordinates of nested sources that have to be the same."""
-    for lane in scene.lanes(dim):
-        contents = _contents(column, lane)
-        for other in contents[1:]:
-            yield _Pair(contents[0], other, _members(column, lane, other.value))
-
-
-def _by_coords_pairs(scene: Scene, column: Column) -> Iterator[_Pair]:
-    """Coordinates that overlap without being equal: they neither order files nor line them up.
-
-    First among files with the same data variables, then among the wholes that these make.
+    For nested sources, those of each lane. By coordinates: those that overlap, among files with
+    the same data variables, then among the wholes that these make.
     """
-    wholes: list[Group] = []
-    for members in _same_variables(scene):
-        contents = _contents(column, members)
-        if not contents:
-            continue
-        values = [entry.value for entry in contents]
-        for a, b in _overlapping(values):
-            yield _Pair(contents[a], contents[b], _members(column, members, values[b]))
-        joined = _joined(values)
-        if joined is not None:
-            wholes.append(Group(joined, contents[0].first, len(members)))
-    for other in wholes[1:]:
-        if not disjoint(wholes[0].value, other.value):
-            yield _Pair(wholes[0], other)
-
-
-def _same_place(scene: Scene) -> Iterator[Difference]:
-    """Files that xarray would put at one place, keeping only the last of them.
-
-    It places a file by the first values of its coordinates.
-    """
-    for members in _same_variables(scene):
-        columns = {
-            dim: column
-            for dim, column in _indexes(scene)
-            if len(contents := _contents(column, members)) > 1
-            and _distinct([entry.value for entry in contents])
-        }
-        if not columns:
-            continue
-        places: dict[tuple[Any, ...], list[int]] = {}
-        for source in members:
-            firsts = tuple(_first_value(column, source) for column in columns.values())
-            places.setdefault(firsts, []).append(source)
-        shared = [(place, sources) for place, sources in places.items() if len(sources) > 1]
-        for place, sources in shared[:1]:
-            text = ", ".join(
-                f"{dim}={show_value(value)}" for dim, value in zip(columns, place, strict=True)
-            )
-            values = [(text, source, 1) for source in sources]
-            yield Difference.found(
-                "xarray-fault-same-place", None, values, scene.url, item=" and ".join(columns),
-                detail="" if len(shared) == 1 else f"and at {len(shared) - 1} other places",
-                reason="files whose coordinates begin at the same place: xarray would keep only "
-                "the last of them, silently",
-                remedy="leave all but one out, or use combine='nested'",
-            )  # fmt: skip
-
-
-def _first_value(column: Column, source: int) -> Any:
-    summary = column.by_source[source]
-    content = None if summary is None else summary.content
-    if content is None or content.values is None or content.values.size == 0:
-        return content
-    value: Any = content.values[0]
-    return value.item() if content.values.dtype.kind in "biuf" else value
-
-
-def _same_variables(scene: Scene) -> Iterator[list[int]]:
-    """Group sources by their data variables, as ``combine_by_coords`` does."""
-    known: dict[int, tuple[str, ...]] = {}
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for source, summary in enumerate(scene.summaries):
-        variables = summary.variables
-        key = known.get(id(variables))
-        if key is None:
-            key = tuple(sorted(name for name, v in variables.items() if not v.is_coordinate))
-            known[id(variables)] = key
-        groups.setdefault(key, []).append(source)
-    yield from groups.values()
-
-
-def _distinct(values: Sequence[Content]) -> bool:
-    return any(compare(values[0], other).verdict != "same" for other in values[1:])
-
-
-def _overlapping(values: Sequence[Content]) -> Iterator[tuple[int, int]]:
-    """Pairs of coordinates that overlap, each with the first of those that hang together with it.
-
-    Sorted by where they begin, a coordinate overlaps some earlier one exactly if it overlaps the
-    one that reaches furthest.
-    """
-    try:
-        spans = sorted(
-            (*ends(content.values), place)
-            for place, content in enumerate(values)
-            if content.values is not None and content.values.size
-        )
-    except TypeError:  # dates of several calendars, strings and numbers: told as such elsewhere
+    if wholes is None:
+        for lane in scene.lanes(dim):
+            lines = Lines(column, lane)
+            for other in lines.groups[1:]:
+                yield _Pair(lines.groups[0], other, lines.sources[other.value])
         return
-    clusters: list[list[int]] = []
-    furthest: Any = None
-    begin: Any = None
-    for low, high, place in spans:
-        # xarray takes coordinates that begin alike for the same
-        if clusters and (low < furthest or low == begin):
-            clusters[-1].append(place)
-            furthest = max(furthest, high)
-        else:
-            clusters.append([place])
-            furthest = high
-        begin = low
-    for cluster in clusters:
-        first, *others = sorted(cluster)
-        for other in others:
-            if compare(values[first], values[other]).verdict != "same":
-                yield first, other
-
-
-def _joined(values: Sequence[Content]) -> Content | None:
-    """Make the coordinate of the whole, smallest first; None where that can't be told."""
-    arrays = [content.values for content in values if content.values is not None]
-    if len(arrays) < len(values):
-        return None
-    if len(arrays) == 1:
-        return values[0]
-    try:
-        return Content.of(np.concatenate(sorted(arrays, key=ends)))
-    except TypeError:
-        return None
+    made: list[Group] = []
+    for whole in wholes:
+        lines = whole.lines[dim]
+        for a, b in overlapping(lines.values):
+            other = lines.groups[b]
+            yield _Pair(lines.groups[a], other, lines.sources[other.value])
+        content = joined(lines.values)
+        if content is not None:
+            made.append(Group(content, lines.groups[0].first, len(whole.members)))
+    for other in made[1:]:
+        if not disjoint(made[0].value, other.value):
+            yield _Pair(made[0], other)
 
 
 def _settle(comparison: Comparison, scene: Scene) -> tuple[bool, bool] | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from intarsia.combine.by_coords import Whole, placing
 from intarsia.combine.conflicts import conflicts
-from intarsia.combine.coordinates import Adjustment, coordinate_differences, ordering_dims
+from intarsia.combine.coordinates import Adjustment, coordinate_differences
 from intarsia.combine.difference import Difference
 from intarsia.combine.meaning import attribute_differences, meaning_differences
 from intarsia.combine.options import Options
@@ -69,7 +70,8 @@ def decide(summaries: Sequence[SourceSummary], options: Options) -> Decision:
        given): for each, ``ds.isel({dim: slice(None, None, -1)})`` if ``flip``, then
        ``ds.assign_coords({dim: reference_ds[dim]})`` if ``relabel``;
     3. combines with xarray, with the user's arguments. Where `join` was not given, no coordinate
-       differs that xarray would align, so that any join gives the same; where it was given, xarray
+       differs that xarray would align, so that any join gives the same (but for a mosaic by
+       coordinates that lacks tiles: see the kind ``missing-tiles``); where it was given, xarray
        does what it says;
     4. makes the report: ``Report.of(decision, ...)``.
 
@@ -110,20 +112,25 @@ def decide(summaries: Sequence[SourceSummary], options: Options) -> Decision:
 convert them with preprocess=, or pass on_conflict='first' to override
     """
     scene = Scene(summaries, options)
-    if options.combine == "by_coords":
-        scene.concat_dims = ordering_dims(scene)
     adjustments: list[Adjustment] = []
     found: list[Difference] = []
+    wholes: list[Whole] | None = None
+    if options.combine == "by_coords":
+        places = placing(scene)
+        scene.concat_dims, scene.holed = places.concat_dims, places.holed
+        wholes = places.wholes
+        scene.wholes = [whole.members for whole in wholes]
+        found += places.differences
     if summaries:
         for column in scene.columns.values():
             found += stored_differences(column, scene)
             found += shape_differences(column, scene)
             found += meaning_differences(column, scene)
         found += length_differences(scene)
-        found += coordinate_differences(scene, adjustments)
+        found += coordinate_differences(scene, wholes, adjustments)
         found += attribute_differences(scene)
-    places = {kind: place for place, kind in enumerate(TABLE)}
-    found.sort(key=lambda difference: places[difference.kind])
+    order = {kind: place for place, kind in enumerate(TABLE)}
+    found.sort(key=lambda difference: order[difference.kind])
     virtual = frozenset(
         name
         for name, column in scene.columns.items()

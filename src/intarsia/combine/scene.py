@@ -29,6 +29,10 @@ class Scene:
         self.columns: Mapping[str, Column] = {column.name: column for column in columns(summaries)}
         self.concat_dims: tuple[str, ...] = options.dims
         """Named by the options; for ``by_coords``, found by looking at the coordinates."""
+        self.holed: frozenset[int] = frozenset()
+        """For ``by_coords``: sources of wholes that have missing parts."""
+        self.wholes: list[list[int]] = []
+        """For ``by_coords``: sources that are combined before they are merged with others."""
 
     def url(self, source: int) -> str:
         """Name of a source."""
@@ -91,13 +95,15 @@ class Scene:
                 yield [source for source, other in enumerate(places) if other == place]
 
     def has_holes(self, column: Column) -> bool:
-        """Whether some part of the whole has no source with this variable (nested only).
+        """Whether some part of the whole has no source with this variable.
 
         Along a dimension of None sources are merged, and one that has the variable is enough.
         """
-        if column.absent is None or self.options.combine != "nested":
-            return False
         options = self.options
+        if options.combine == "by_coords":
+            return any(column.by_source[source] is not None for source in self.holed)
+        if column.absent is None:
+            return False
         if options.tiles is None:
             return bool(options.dims)
         axes = [axis for axis, dim in enumerate(options.concat_dims) if dim is not None]
@@ -108,6 +114,16 @@ class Scene:
             if summary is not None
         }
         return len(present) < len(set(places))
+
+    def is_split(self, column: Column) -> bool:
+        """Whether sources that are concatenated with each other have it in part only."""
+        if self.options.combine == "by_coords":
+            counts = [
+                (sum(column.by_source[source] is not None for source in members), len(members))
+                for members in self.wholes
+            ]
+            return any(0 < present < all_of_them for present, all_of_them in counts)
+        return self.has_holes(column)
 
     def is_concatenated(self, column: Column) -> bool | None:
         """Whether a variable is concatenated; None where xarray decides by looking at values."""

@@ -14,6 +14,8 @@ from intarsia.combine.summary import VariableSummary
 
 __all__ = ["length_differences", "shape_differences"]
 
+type _Found = list[tuple[str, int, int]]
+
 _FIRST = "on_conflict='first'"
 
 
@@ -79,39 +81,19 @@ def _presence(column: Column, scene: Scene) -> Iterator[Difference]:
             remedy="make it one of them with preprocess= (set_coords, reset_coords)",
         )  # fmt: skip
     if column.absent is None:
-        return
-    found = [
-        (f"present, {_show_type(column.first.dtype)}", column.groups[0].first, column.present),
-        ("absent", column.absent.first, column.absent.sources),
-    ]
-    is_coordinate = column.first.is_coordinate
-    kind = "absent-coordinate" if is_coordinate else "absent-variable"
-    holes = scene.has_holes(column)
-    concatenated = scene.is_concatenated(column)
-    if is_coordinate:
-        if holes and concatenated:
-            yield Difference.found(
-                kind, column.name, found, scene.url,
-                reason="a coordinate that would be concatenated is absent in some files",
-                remedy="add it with preprocess=", override=f"drop_variables={column.name!r}",
-            )  # fmt: skip
-        else:
-            difference = Difference.found(kind, column.name, found, scene.url)
-            yield difference.equal("taken from the files that have it")
-        return
-    detail = ""
-    if scene.options.combine == "by_coords":
-        done = "files with the same variables are combined first, then the results are merged"
-    elif not holes:
-        done = "merged: taken from the files that have it"
-    elif concatenated is False:
-        done = "not concatenated: taken from the files that have it"
+        found = [(entry.value, entry.first, entry.sources) for entry in column.by(_presented)]
     else:
-        done = "missing values in those files' part"
-        detail = _promotion(column, scene, hole=True)
-    yield Difference.found(kind, column.name, found, scene.url, done=done, detail=detail)
+        found = [
+            (_presented(column.first), column.groups[0].first, column.present),
+            ("absent", column.absent.first, column.absent.sources),
+        ]
+        if column.first.is_coordinate:
+            yield _absent_coordinate(column, found, scene)
+        else:
+            yield _absent_variable(column, found, scene)
+    holes = scene.has_holes(column) and scene.is_concatenated(column) is not False
     kinds = {entry.value.dtype.kind for entry in column.groups}
-    if holes and concatenated is not False and kinds & {"b", "V"}:
+    if holes and kinds & {"b", "V"}:
         difference = Difference.found(
             "hole-object", column.name, found, scene.url,
             reason="no value of its type says 'missing', which it would be in some files' part",
@@ -119,6 +101,33 @@ def _presence(column: Column, scene: Scene) -> Iterator[Difference]:
             "preprocess=", override=_FIRST,
         )  # fmt: skip
         yield _overridden(difference, scene)
+
+
+def _absent_variable(column: Column, found: _Found, scene: Scene) -> Difference:
+    detail = ""
+    if scene.options.combine == "by_coords":
+        done = "files with the same variables are combined first, then the results are merged"
+    elif not scene.has_holes(column):
+        done = "merged: taken from the files that have it"
+    elif scene.is_concatenated(column) is False:
+        done = "not concatenated: taken from the files that have it"
+    else:
+        done = "missing values in those files' part"
+        detail = _promotion(column, scene, hole=True)
+    return Difference.found(
+        "absent-variable", column.name, found, scene.url, done=done, detail=detail
+    )
+
+
+def _absent_coordinate(column: Column, found: _Found, scene: Scene) -> Difference:
+    difference = Difference.found(
+        "absent-coordinate", column.name, found, scene.url,
+        reason="a coordinate that would be concatenated is absent in some files",
+        remedy="add it with preprocess=", override=f"drop_variables={column.name!r}",
+    )  # fmt: skip
+    if scene.is_split(column) and scene.is_concatenated(column):
+        return difference
+    return difference.equal("taken from the files that have it")
 
 
 def _types(column: Column, scene: Scene) -> Iterator[Difference]:
@@ -244,6 +253,10 @@ def _show_type_key(key: Any) -> str:
 
 def _show_type(dtype: np.dtype[Any]) -> str:
     return "strings" if dtype.kind in "UT" else "bytes" if dtype.kind == "S" else str(dtype)
+
+
+def _presented(summary: VariableSummary) -> str:
+    return f"present, {_show_type(summary.dtype)}"
 
 
 def _show_dims(dims: Any) -> str:

@@ -144,6 +144,12 @@ def _rows() -> Iterator[Row]:
         "the pieces are placed one after another",
     )
     yield _equal(
+        "missing-tiles", "shape", "test_coordinates_that_order",
+        "places in a mosaic (combine='by_coords') that no file fills",
+        "missing values there, as join says",
+        override="join=",
+    )
+    yield _equal(
         "absent-variable", "shape", "test_structure[a variable absent, <i2]",
         "a data variable that is absent in some files",
         "those files' part is missing values, the type as xarray promotes it",
