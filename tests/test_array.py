@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from intarsia.array import DeferredArray, VirtualArray, load_together
+from intarsia.array import VirtualArray, load_together
 from intarsia.array.keys import runs_of
 from intarsia.io.fetch import observe
 from tests.algebra import lay_out, steps
@@ -113,21 +113,92 @@ def test_many_files_become_columns(tmp_path: Path) -> None:
     same(again, np.concatenate(values))
 
 
-def test_pointwise_selection_is_deferred(tmp_path: Path) -> None:
-    values = np.arange(60, dtype="<i4").reshape(5, 12)
-    array, _ = lay_out(tmp_path / "a", values, (2, 5))
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A key with slices, integers, masks and integer arrays that broadcast with each other."""
+    common = draw(st.lists(st.integers(0, 3), max_size=2))
+    key: list[Any] = []
+    for size in shape:
+        kind = draw(st.sampled_from(["slice", "int", "array", "array", "mask"]))
+        if kind == "slice" or not size:
+            key.append(slice(None, None, draw(st.sampled_from([1, -1, 2]))))
+        elif kind == "int":
+            key.append(draw(st.integers(-size, size - 1)))
+        elif kind == "mask" and len(common) < 2:
+            mask = np.zeros(size, bool)
+            count = min(common[0], size) if common else draw(st.integers(0, size))
+            mask[draw(st.permutations(range(size)))[:count]] = True
+            key.append(mask)
+        else:
+            dims = [draw(st.sampled_from([n, n, 1])) for n in common]
+            dims = dims[draw(st.integers(0, len(dims))) :]
+            flat = draw(
+                st.lists(
+                    st.integers(-size, size - 1),
+                    min_size=int(np.prod(dims)),
+                    max_size=int(np.prod(dims)),
+                )
+            )
+            key.append(np.array(flat, np.int64).reshape(dims))
+    return tuple(key)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), spec=arrays())
+def test_advanced_keys_equal_numpy(
+    data: st.DataObject, spec: dict[str, Any], tmp_path: Path
+) -> None:
+    values = np.arange(1, np.prod(spec["shape"], dtype=int) + 1).astype(spec["dtype"])
+    array, expected = lay_out(
+        tmp_path / "a.bin", values.reshape(spec["shape"]), spec["chunks"], absent=spec["absent"]
+    )
+    if expected.ndim and data.draw(st.booleans()):
+        array, expected = (
+            np.concatenate([array, array[::-1]]),
+            np.concatenate([expected, expected[::-1]]),
+        )
+    expected = expected.astype(expected.dtype.newbyteorder("="))
+    key = data.draw(keys(expected.shape))
+    try:
+        chosen = expected[key]
+    except IndexError:
+        with pytest.raises(IndexError):
+            array[key]
+        return
     with observe() as reads:
-        chosen = array[np.array([0, 3, 3]), np.array([1, 1, 7])]
-        assert isinstance(chosen, DeferredArray)
-        assert chosen.shape == (3,)
-        assert "pointwise" in next(iter(chosen.notes))
+        lazy = array[key]
     assert reads.requests == 0
-    same(chosen, values[[0, 3, 3], [1, 1, 7]])
-    same(pickle.loads(pickle.dumps(chosen)), values[[0, 3, 3], [1, 1, 7]])
+    assert isinstance(lazy, VirtualArray)
+    same(lazy, chosen)
+
+
+def test_points_read_their_chunks_alone(tmp_path: Path) -> None:
+    values = np.arange(6000, dtype="<i4").reshape(50, 120)
+    array, _ = lay_out(tmp_path / "a", values, (10, 12))
+    key = np.array([0, 49, 49, 3]), np.array([1, 119, 118, 2])
+    with observe() as reads:
+        chosen = array[key]
+        assert isinstance(chosen, VirtualArray)
+    assert reads.requests == 0
+    with observe() as reads:
+        same(chosen, values[key])
+    assert reads.nbytes == 2 * 10 * 12 * 4
+    same(pickle.loads(pickle.dumps(chosen)), values[key])
     grid = np.array([[0, 4], [2, 2]])
     same(array[grid], values[grid])
     same(array[:, grid], values[:, grid])
     same(array[grid, 3], values[grid, 3])
+    same(array[grid][:, 1, ::7], values[grid][:, 1, ::7])
+    same(np.transpose(array[:, grid], (2, 0, 1)), np.transpose(values[:, grid], (2, 0, 1)))
+
+
+def test_long_lists_stay_virtual(tmp_path: Path) -> None:
+    values = np.arange(60_000, dtype="<i4").reshape(20_000, 3)
+    array, _ = lay_out(tmp_path / "a", values, (700, 3))
+    indices = np.random.default_rng(0).integers(0, 20_000, 10_000)
+    chosen = array[indices]
+    assert isinstance(chosen, VirtualArray)
+    same(chosen, values[indices])
 
 
 def test_orthogonal_lists_stay_virtual(tmp_path: Path) -> None:

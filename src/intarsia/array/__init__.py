@@ -1,20 +1,18 @@
 """Duck arrays that read nothing until their values are asked for.
 
 `VirtualArray` is a set of segments with a dtype: concatenating, stacking, slicing, flipping,
-transposing, broadcasting, padding with a constant and casting give another one. Whatever else NumPy
-is asked to do loads the values first. `DeferredArray` is a pointwise selection that waits to be
-loaded.
+indexing with lists and points, transposing, broadcasting, padding and casting give another one.
+Whatever else NumPy is asked to do loads the values first.
 """
 
 from intarsia.array import functions as functions  # registers what works without loading
 from intarsia.array.base import BlockReader, LazyArray, load_together
 from intarsia.array.masks import LazyKey, LazyMask
-from intarsia.array.virtual import CASTABLE, DeferredArray, VirtualArray
+from intarsia.array.virtual import CASTABLE, VirtualArray
 
 __all__ = [
     "CASTABLE",
     "BlockReader",
-    "DeferredArray",
     "LazyArray",
     "LazyKey",
     "LazyMask",

@@ -14,7 +14,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from intarsia.engine.load import Named, load
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""NumPy functions that work on lazy arrays without loading them (see `intarsia.array.functions`)."""
+"""NumPy functions that lazy arrays carry out themselves (see `intarsia.array.functions`)."""
 
 
 type Request = tuple[Named, Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None]
@@ -271,7 +271,7 @@ def dispatch(
 
 
 def loaded(tree: Any) -> Any:
-    """A nest of tuples, lists and dicts with every lazy array in it loaded, all of them together."""
+    """A nest of tuples, lists and dicts with the lazy arrays in it loaded, all together."""
     found: dict[int, LazyArray] = {}
 
     def collect(item: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -60,17 +61,19 @@ def normal_key(part: Any, size: int, axis: int) -> slice | int | IntArray:
 
 
 def normal_axis(axis: Any, ndim: int) -> int:
+    """A non-negative axis."""
     index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim)
     return index % ndim
 
 
-def moves_first(parts: Sequence[Any]) -> bool:
-    """Whether NumPy would put the advanced dimension first instead of where the list stands."""
-    places = [n for n, part in enumerate(parts) if not isinstance(part, slice)]
-    apart = any(b - a > 1 for a, b in zip(places, places[1:], strict=False))
-    return apart and not all(isinstance(part, slice) for part in parts[: places[0]])
+def are_apart(axes: Sequence[int]) -> bool:
+    """Whether NumPy puts the dimensions of advanced indices along `axes` first.
+
+    It does so where a slice stands between them, for want of a better place.
+    """
+    return any(b - a > 1 for a, b in pairwise(axes))
 
 
 def runs_of(indices: IntArray) -> list[tuple[int, int, int]]:
@@ -99,16 +102,22 @@ def _is_mask(part: Any) -> bool:
     return getattr(part, "dtype", None) == np.bool_ and np.ndim(part) > 0
 
 
-def is_orthogonal(parts: Sequence[IntArray]) -> bool:
-    """Whether integer arrays index as `numpy.ix_` does: each along its own axis, in order."""
-    ndim = max(part.ndim for part in parts)
-    if ndim != len(parts):
-        return False
-    for axis, part in enumerate(parts):
-        shape = (1,) * (ndim - part.ndim) + part.shape
-        if any(size != 1 for place, size in enumerate(shape) if place != axis):
-            return False
-    return True
+def owners_of(arrays: Mapping[int, IntArray], ndim: int) -> list[int | None] | None:
+    """Which array varies along each dimension of their broadcast shape.
+
+    Returns
+    -------
+    list or None
+        For each of the `ndim` dimensions the key of its array, or None where it is of length one.
+        None as a whole if an array varies along several dimensions, or two along the same.
+    """
+    owners: list[int | None] = [None] * ndim
+    for key, array in arrays.items():
+        along = [dim + ndim - array.ndim for dim, size in enumerate(array.shape) if size != 1]
+        if len(along) != 1 or owners[along[0]] is not None:
+            return None
+        owners[along[0]] = key
+    return owners
 
 
 def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
-"""Arrays whose values lie in files: segments with a dtype, and pointwise selections of them.
+"""Arrays whose values lie in files: segments with a dtype.
 
-Slicing, flipping, transposing, lists of indices along axes and casting give another virtual array.
+Slicing, flipping, transposing, lists of indices, points and casting give another virtual array.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 from intarsia.array.base import LazyArray, Request
 from intarsia.array.blocks import WHOLE_BYTES, digest, preferred_chunks
 from intarsia.array.keys import (
+    are_apart,
     expand_key,
-    is_orthogonal,
-    moves_first,
     normal_key,
+    owners_of,
     permutation,
     runs_of,
 )
@@ -28,8 +28,7 @@ from intarsia.segments import Segments
 
 type IntArray = npt.NDArray[Any]
 
-MAX_RUNS = 1 << 12
-"""A list of indices with more runs of constant step than this is loaded instead of cut up."""
+EVERY = slice(None)
 
 CASTABLE = "biufcSU"
 """Kinds of dtype that stay virtual under `astype`."""
@@ -176,7 +175,7 @@ class VirtualArray(LazyArray):
         parts, new_axes = self._parts(key)
         if any(isinstance(part, np.ndarray) for part in parts):
             # NumPy lets new axes take part in advanced indexing: nobody relies on it lazily
-            return self.load()[key] if new_axes else self._advanced(parts)
+            return self.load()[key] if new_axes else self._with(self._advanced(parts))
         segments = self.segments.select(parts)
         for axis in new_axes:
             segments = segments.insert(axis)
@@ -197,41 +196,33 @@ class VirtualArray(LazyArray):
             axis += isinstance(part, slice)
         return parts, new_axes
 
-    def _advanced(self, parts: list[Any]) -> Any:
-        """Index with lists: orthogonal ones stay virtual, pointwise selections are deferred."""
-        lists = [n for n, part in enumerate(parts) if isinstance(part, np.ndarray)]
-        if len(lists) == 1 and parts[lists[0]].ndim == 1 and not moves_first(parts):
-            # an integer before the list takes its own dimension away
-            axis = lists[0] - sum(isinstance(part, int) for part in parts[: lists[0]])
-            plain = [slice(None) if isinstance(p, np.ndarray) else p for p in parts]
-            return self._with(self.segments.select(plain))._take(parts[lists[0]], axis)
-        chosen: Any = self
-        if len(lists) == self.ndim and is_orthogonal(parts):
-            for axis, part in enumerate(parts):
-                chosen = chosen._take(part.reshape(-1), axis)
-                if not isinstance(chosen, VirtualArray):
-                    break
-            else:
-                return chosen
-        return DeferredArray(self, tuple(parts))
-
-    def _take(self, indices: IntArray, axis: int) -> Any:
-        """Select a list of indices along an axis, as runs of constant step."""
-        runs = runs_of(indices)
-        before = (slice(None),) * axis
-        after = (slice(None),) * (self.ndim - axis - 1)
-        if len(runs) > MAX_RUNS:
-            return DeferredArray(self, (*before, indices, *after))
-        pieces: list[Segments] = []
-        for start, step, count in runs or [(0, 1, 0)]:
-            if step == 0:
-                one = self.segments.select((*before, slice(start, start + 1), *after))
-                pieces.append(one.repeat(axis, count))
-                continue
-            stop = start + step * count
-            window = slice(start, stop if stop >= 0 else None, step)
-            pieces.append(self.segments.select((*before, window, *after)))
-        return self._with(Segments.concatenate(pieces, axis))
+    def _advanced(self, parts: list[Any]) -> Segments:
+        """Index with arrays of integers, which vary along axes of their own or together."""
+        advanced = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
+        place = 0 if are_apart(advanced) else advanced[0]
+        arrays = {axis: np.asarray(parts[axis]) for axis in advanced}
+        shape = np.broadcast_shapes(*(where.shape for where in arrays.values()))
+        plain = [
+            int(arrays[axis].reshape(-1)[0]) if axis in arrays and arrays[axis].size == 1 else part
+            for axis, part in enumerate(parts)
+        ]
+        left = [axis for axis, part in enumerate(plain) if not isinstance(part, int)]
+        number = {axis: n for n, axis in enumerate(left)}
+        varying = {number[axis]: arrays[axis] for axis in left if axis in arrays}
+        segments = self.segments.select([p if isinstance(p, int | slice) else EVERY for p in plain])
+        owners = owners_of(varying, len(shape))
+        if owners is None:
+            spread = {axis: np.broadcast_to(where, shape) for axis, where in varying.items()}
+            return segments.points(spread, place)
+        for axis, where in varying.items():
+            segments = segments.take(axis, runs_of(where.reshape(-1)))
+        others = [axis for axis in range(len(left)) if axis not in varying]
+        order = [*others[:place], *(axis for axis in owners if axis is not None), *others[place:]]
+        segments = segments.transpose(order)
+        for dim, axis in enumerate(owners):
+            if axis is None:
+                segments = segments.insert(place + dim)
+        return segments
 
     def astype(self, dtype: npt.DTypeLike, *args: Any, **kwargs: Any) -> Any:
         """Cast to another type; numbers and fixed strings stay virtual."""
@@ -263,91 +254,6 @@ class VirtualArray(LazyArray):
             if size == 1:
                 result = result._with(result.segments.insert(axis))
         return result
-
-
-class DeferredArray(LazyArray):
-    """A pointwise selection: lazy, but any further operation loads it.
-
-    Parameters
-    ----------
-    source
-        What is selected from.
-    key
-        NumPy advanced index with one integer array, integer or slice per dimension.
-    order
-        Dimension ``j`` of the result is dimension ``order[j]`` of what NumPy gives.
-    """
-
-    __slots__ = ("_shape", "key", "order", "source")
-
-    def __init__(
-        self, source: VirtualArray, key: tuple[Any, ...], order: tuple[int, ...] | None = None
-    ) -> None:
-        self.source = source
-        self.key = key
-        self.dtype = source.dtype
-        self.name = source.name
-        self.notes = source.notes.union(["pointwise selection: loaded as a whole when needed"])
-        shape = np.broadcast_to(np.empty((), np.uint8), source.shape)[key].shape
-        self.order = tuple(range(len(shape))) if order is None else order
-        self._shape = tuple(shape[axis] for axis in self.order)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions."""
-        return self._shape
-
-    @property
-    def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """One block."""
-        return tuple((size,) for size in self.shape)
-
-    def window(self) -> tuple[VirtualArray, tuple[Any, ...]]:
-        """The smallest box that holds the selection, and the key within it."""
-        box: list[slice] = []
-        inner: list[Any] = []
-        for part in self.key:
-            if isinstance(part, slice):
-                box.append(part)
-                inner.append(slice(None))
-            elif np.size(part) == 0:
-                box.append(slice(0, 0))
-                inner.append(part)
-            else:
-                part = np.asarray(part)
-                low = int(part.min())
-                box.append(slice(low, int(part.max()) + 1))
-                inner.append(part - low)
-        return self.source[tuple(box)], tuple(inner)
-
-    def request(self) -> Request:
-        """The box that holds the selection; from it, the selection, its dimensions in order."""
-        box, key = self.window()
-        named = (box.segments, box.dtype, box.name)
-        return named, lambda values: values[key].transpose(self.order)
-
-    def transpose(self, *axes: Any) -> Any:
-        """Permute the dimensions, still without loading."""
-        order = permutation(axes, self.ndim)
-        return DeferredArray(self.source, self.key, tuple(self.order[axis] for axis in order))
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.load()[key]
-
-    def __repr__(self) -> str:
-        return f"DeferredArray(shape={self.shape}, dtype={self.dtype}, source={self.source!r})"
-
-    def _repr_inline_(self, max_width: int) -> str:
-        """One line for xarray's summary of a dataset."""
-        return "virtual: pointwise selection"[:max_width]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DeferredArray, (self.source, self.key, self.order)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        keys = [part.tolist() if isinstance(part, np.ndarray) else part for part in self.key]
-        source = self.source.__dask_tokenize__()
-        return ("intarsia.DeferredArray", source, repr(keys), self.order)
 
 
 def _count(number: int, noun: str) -> str:

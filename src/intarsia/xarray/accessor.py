@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from intarsia.array import DeferredArray, LazyArray, VirtualArray
+from intarsia.array import LazyArray, VirtualArray
 from intarsia.combine import Report, report_from_parts
 from intarsia.xarray.explaining import Explanation, explain
 from intarsia.xarray.internals import data_of, updated, variables_of, with_data
@@ -33,8 +33,6 @@ class IntarsiaAccessor:
         found: dict[Hashable, VirtualArray] = {}
         for name, variable in variables_of(self._dataset).items():
             data = _unwrapped(data_of(variable))
-            if isinstance(data, DeferredArray):
-                data = data.window()[0]
             if isinstance(data, VirtualArray):
                 found[name] = data
         return found
