@@ -78,7 +78,13 @@ def decode(
                 raise fault
             faults[name] = fault
         elif variables[name].data is not None:
-            decoded[name] = _loaded(name, variable)
+            try:
+                decoded[name] = variable.load()  # pyright: ignore[reportUnknownMemberType]
+            except Exception as error:
+                if on_fault == "raise":
+                    error.add_note(f"Raised while decoding the values of variable {name!r}")
+                    raise
+                faults[name] = _undecodable(name, error)
         else:
             try:
                 recipe = recipe_of(base, layers)
@@ -95,9 +101,11 @@ def decode(
     return Decoded(decoded, dict(group_attrs), frozenset(coordinates), faults)
 
 
-def _loaded(name: str, variable: xr.Variable) -> xr.Variable:
-    try:
-        return variable.load()  # pyright: ignore[reportUnknownMemberType]
-    except Exception as error:
-        error.add_note(f"Raised while decoding the values of variable {name!r}")
-        raise
+def _undecodable(name: str, error: Exception) -> UpstreamFault:
+    fault = UpstreamFault(
+        f"xarray can't decode the values: {type(error).__name__}: {error}",
+        array=name,
+        remedy="drop it, or turn the decoding that fails off for it",
+    )
+    fault.__cause__ = error
+    return fault

@@ -152,7 +152,8 @@ class _Scan:
 
     def _encoding(self, dataset: Dataset, element: ElementType) -> dict[str, Any]:
         if element.form == "string":
-            return {"dtype": str}
+            text = h5t.check_vlen_dtype(element.dtype) is str  # bytes where the file says ASCII
+            return {"dtype": str if text else element.dtype}
         if h5t.check_enum_dtype(element.dtype) is not None:
             name = self._node.enum_name(dataset.id.get_type())
             return {"dtype": enum_dtype(element.dtype, name)}
@@ -181,6 +182,8 @@ class _Scan:
             raise Unreferable("a null dataspace: there is no value", readable=False)
         if not element.readable:
             raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
+        if element.dtype.subdtype is not None:
+            raise Unreferable("an array datatype, which xarray can't represent", readable=False)
         if dataset.external:
             raise Unreferable("an external link: it lies in another file")
         if len(dataset.shape) != len(shape):

@@ -135,7 +135,8 @@ def layout(
     if creation.get_external_count():
         return Layout(strip, (), _external(file, creation, shape, nbytes))
     offset = dataset.get_offset()
-    if offset is None:
+    # beside a user block, HDF5 gives an offset even where nothing was allocated
+    if offset is None or not dataset.get_storage_size():
         return Layout(strip, (), (Piece(None, None, References.missing()),))
     offset += file.base[1]
     if offset + nbytes > file.stat.st_size:

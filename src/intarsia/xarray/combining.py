@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, Literal
 
 import xarray as xr
@@ -104,6 +105,8 @@ def open_mfdataset(
         executor=executor,
         policy=policy_of(on_error, errors),
     )
+    if asked.combine == "nested":
+        _check_holes(pile, asked)
     decision = _decide(pile, asked)
     decision.raise_if_refused()
     pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
@@ -272,7 +275,13 @@ def _adjusted(datasets: list[xr.Dataset], decision: Decision) -> list[xr.Dataset
 
 
 def _combine(pile: Pile, asked: _Asked, decision: Decision) -> xr.Dataset:
-    datasets = interned(pile.datasets, asked.concat_dims)
+    datasets = interned(
+        pile.datasets,
+        decision.concat_dims,
+        compat=asked.options["compat"],
+        coords=asked.options["coords"],
+        data_vars=asked.options["data_vars"],
+    )
     if asked.combine == "by_coords":
         run = partial(_by_coords, given=asked.given)
         names = {frozenset(map(str, dataset.data_vars)) for dataset in datasets}
@@ -296,6 +305,16 @@ def _nested(datasets: list[xr.Dataset], places: Sequence[Place], asked: _Asked) 
     nested: Any = _nest(dict(zip(places, datasets, strict=True)))
     dims: Any = list(asked.concat_dims)
     return xr.combine_nested(nested, dims, **asked.given)
+
+
+def _check_holes(pile: Pile, asked: _Asked) -> None:
+    """A file that is left out of nested lists of several dimensions leaves a hole."""
+    places = set(pile.places)
+    sizes = [len({place[axis] for place in places}) for axis in range(len(asked.concat_dims))]
+    if pile.skipped and len(sizes) > 1 and len(places) != prod(sizes):
+        path, error = pile.skipped[0]
+        error.add_note(f"leaving {path} out would leave a hole in the nested lists of files")
+        raise error
 
 
 def _nest(tiles: dict[Place, xr.Dataset]) -> Any:

@@ -24,35 +24,91 @@ from intarsia.xarray.internals import (
 )
 
 
-def interned(datasets: list[xr.Dataset], concat_dims: Sequence[Any]) -> list[xr.Dataset]:
-    """Coordinates that are proven equal become one object, so that xarray need not load them.
+def interned(
+    datasets: list[xr.Dataset],
+    concat_dims: Sequence[Any],
+    *,
+    compat: str,
+    coords: Any,
+    data_vars: Any,
+) -> list[xr.Dataset]:
+    """Replace static variables that are proven equal to the first file's by the first file's.
 
     Equal means: the same encoding, parameters and stored bytes. What is not proven equal is left
     to xarray, which compares values.
+
+    Parameters
+    ----------
+    datasets
+        To be combined.
+    concat_dims
+        Along which. Variables that have one of these are not compared.
+    compat, coords, data_vars
+        What xarray is told: variables that it won't compare are left alone.
     """
     if len(datasets) < 2:
         return datasets
-    seen: dict[Any, Any] = {}
+    compared = compat != "override"
+    among_coords = coords == "different" or (compared and coords != "all")
+    among_data = data_vars == "different" or (compared and data_vars != "all")
+    along = set(concat_dims)
+    firsts = _Firsts()
     result: list[xr.Dataset] = []
     for dataset in datasets:
         replaced: Variables = {}
-        for name in coords_of(dataset):
-            variable = variables_of(dataset)[name]
+        names, indexes = coords_of(dataset), indexes_of(dataset)
+        for name, variable in variables_of(dataset).items():
+            if not (among_coords if name in names else among_data):
+                continue
+            if name in indexes or not along.isdisjoint(variable.dims):
+                continue
             data = data_of(variable)
-            if name in indexes_of(dataset) or set(variable.dims) & set(concat_dims):
-                continue
-            key: Any
-            if isinstance(data, VirtualArray):
-                key = (name, variable.dims, content_digest(data))
-            elif isinstance(data, np.ndarray) and not data.dtype.hasobject:
-                key = (name, variable.dims, data.shape, data.dtype.str, data.tobytes())
-            else:
-                continue
-            first = seen.setdefault(key, data)
+            first = firsts.same_as((name, variable.dims), data)
             if first is not data:
                 replaced[name] = with_data(variable, first)
         result.append(updated(dataset, replaced))
     return result
+
+
+class _Firsts:
+    """The first array of each content that was met, by variable."""
+
+    def __init__(self) -> None:
+        self._stored: dict[Any, Any] = {}
+        self._values: dict[Any, dict[bytes, Any]] = {}
+        self._unread: dict[Any, Any] = {}
+
+    def same_as(self, place: Any, data: Any) -> Any:
+        """The first array with the same type, shape and bits as `data`, or `data` itself."""
+        if isinstance(data, np.ndarray):
+            if data.dtype.hasobject:
+                return data
+            return self._stored.setdefault((place, _type(data), data.tobytes()), data)
+        if not isinstance(data, VirtualArray):
+            return data
+        first = self._stored.setdefault((place, _type(data), content_digest(data)), data)
+        if first is not data:
+            return first
+        # stored in another way than any before it: the values decide
+        kind = (place, _type(data))
+        values = self._values.get(kind)
+        if values is None:
+            self._values[kind] = {}
+            self._unread[kind] = data
+            return data
+        other = self._unread.pop(kind, None)
+        if other is not None:
+            values[value_digest(other)] = other
+        return values.setdefault(value_digest(data), data)
+
+
+def _type(data: Any) -> tuple[Any, ...]:
+    return (data.dtype.str, data.shape)
+
+
+def value_digest(array: VirtualArray) -> bytes:
+    """Digest of an array's values."""
+    return hashlib.blake2b(array.load(), digest_size=16).digest()
 
 
 def content_digest(array: VirtualArray) -> bytes:

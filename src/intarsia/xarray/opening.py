@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from intarsia.array import CASTABLE, VirtualArray, load_together
+from intarsia.array import VirtualArray, load_together
 from intarsia.cf import (
     Options,
     RawVariable,
@@ -113,7 +113,7 @@ def open_dataset(
         scanned,
         variables=_supported(scanned, dropped, unsupported),
     )
-    dataset = _decode(scanned, options, dropped, set(loadable_variables or ()))
+    dataset = _decode(scanned, options, dropped, set(loadable_variables or ()), unsupported)
     if create_default_indexes:
         dataset = _with_indexes(dataset)
     dataset.encoding = {"unlimited_dims": set(scanned.unlimited), "source": path}
@@ -152,7 +152,7 @@ def _supported(
     result: dict[str, ScannedVariable] = {}
     for name, variable in scanned.variables.items():
         data = variable.data
-        if name in dropped or not isinstance(data, Opaque) or _copied(data):
+        if name in dropped or not isinstance(data, Opaque) or _copied(variable, data):
             result[name] = variable
             continue
         if unsupported == "skip":
@@ -160,16 +160,17 @@ def _supported(
         if unsupported == "copy" and data.loader is None:
             raise _unsupported(data, scanned.sources.url(0), name)
         if unsupported == "raise":
-            if data.dtype.kind not in CASTABLE:
-                raise _unsupported(data, scanned.sources.url(0), name)
             variable = replace(variable, data=refusing(data, scanned.sources, name))
         result[name] = variable
     return result
 
 
-def _copied(data: Opaque) -> bool:
+def _copied(variable: ScannedVariable, data: Opaque) -> bool:
     """Whether a variable is of the kinds that are always loaded, and can be."""
-    return data.loader is not None and (data.dtype.kind in LOADED_KINDS or not data.shape)
+    if data.loader is None:
+        return False
+    metadata = getattr(variable.encoding.get("dtype"), "metadata", None) or {}
+    return data.dtype.kind in LOADED_KINDS or "enum" in metadata or not data.shape
 
 
 def _unsupported(data: Opaque, url: str, name: str) -> UnsupportedVariable:
@@ -185,7 +186,11 @@ def refusing(
 ) -> VirtualArray:
     """A virtual array of the right shape and type that raises when it is read."""
     refusal = Codec.make("refused", kind=kind, reason=data.reason, remedy=data.remedy)
-    encoding = Encoding((refusal,), data.dtype)
+    if data.dtype.hasobject:
+        steps = (Codec.make("cast", dtype=data.dtype.str),)
+        encoding = Encoding((refusal,), np.dtype("V1"), steps)
+    else:
+        encoding = Encoding((refusal,), data.dtype)
     return VirtualArray.from_source(
         sources,
         0,
@@ -200,7 +205,11 @@ def refusing(
 
 
 def _decode(
-    scanned: Scanned, options: Options, dropped: set[str], loadable: set[str]
+    scanned: Scanned,
+    options: Options,
+    dropped: set[str],
+    loadable: set[str],
+    unsupported: Unsupported,
 ) -> xr.Dataset:
     """Load what has to be loaded, decode everything, and put it together as xarray does."""
     stubs = {name: _raw(variable, None) for name, variable in scanned.variables.items()}
@@ -210,6 +219,7 @@ def _decode(
         small = not data.shape or variable.dims == (name,)
         if small or data.dtype.kind in LOADED_KINDS or isinstance(data, Opaque):
             wanted.add(name)
+    wanted -= {name for name in wanted if _refused(scanned.variables[name], name)}
     values = _load(scanned, (wanted - dropped) & scanned.variables.keys())
     while True:
         raw = {n: _raw(v, values.get(n)) for n, v in scanned.variables.items()}
@@ -227,12 +237,16 @@ def _decode(
             assert isinstance(data, VirtualArray)
             recipe = variable.recipe
             array = data.with_steps(recipe.steps, recipe.parameters)
-            values_or_array = array.load() if array.dtype.kind in LOADED_KINDS else array
+            loaded = array.dtype.kind in LOADED_KINDS and not _refused(
+                scanned.variables[name], name
+            )
+            values_or_array = array.load() if loaded else array
             variables[name] = variable.with_data(values_or_array)
         else:
             variables[name] = variable
     for name, fault in decoded.faults.items():
-        variables[name] = _faulty(scanned, name, fault)
+        if unsupported != "skip":
+            variables[name] = _faulty(scanned, name, fault)
     coords = {n: v for n, v in variables.items() if n in decoded.coord_names or v.dims == (n,)}
     rest = {name: v for name, v in variables.items() if name not in coords}
     return xr.Dataset(rest, xr.Coordinates(coords, indexes={}), decoded.attrs)
@@ -242,11 +256,20 @@ def _faulty(scanned: Scanned, name: str, fault: UpstreamFault) -> xr.Variable:
     """A variable that xarray would decode wrongly: it appears as stored, and raises when read."""
     variable = scanned.variables[name]
     data = variable.data
-    if variable.dims == (name,) or data.dtype.kind not in CASTABLE:
+    if variable.dims == (name,):  # an index can't be made of it
         raise fault.located(url=scanned.sources.url(0))
     refused = Opaque(data.shape, data.dtype, fault.reason, fault.remedy or "")
     array = refusing(refused, scanned.sources, name, kind="fault")
     return xr.Variable(variable.dims, array, dict(variable.attrs))
+
+
+def _refused(variable: ScannedVariable, name: str) -> bool:
+    """Whether reading raises, and no index has to be made of the values."""
+    data = variable.data
+    if not isinstance(data, VirtualArray) or variable.dims == (name,):
+        return False
+    filters = data.segments.cases[0].encoding.filters
+    return bool(filters) and filters[0].name == "refused"
 
 
 def _raw(variable: ScannedVariable, values: npt.NDArray[Any] | None) -> RawVariable:
