@@ -19,8 +19,7 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
-from h5py import h5, h5a, h5i, h5p, h5r, h5s, h5t
+from h5py import h5, h5a, h5p, h5r, h5t
 
 from intarsia.errors import UnsupportedError
 
@@ -99,57 +98,87 @@ def visible_attributes(owner: Any, names: Iterable[bytes], where: str) -> dict[s
 
 def _simplified(owner: Any, attribute: Any) -> Any:
     """The value as h5netcdf simplifies it."""
-    space = attribute.get_space()
-    if space.get_simple_extent_type() == h5s.NULL:
-        dtype = attribute.dtype
-        info = h5t.check_string_dtype(dtype)
-        return b"" if info is not None and info.length == 1 else np.array([], dtype=dtype)
-    shape: tuple[int, ...] = space.get_simple_extent_dims()
     datatype = attribute.get_type()
     kind = datatype.get_class()
+    output = read_raw(attribute, datatype, kind)
+    if output is None:
+        dtype = datatype.dtype
+        info = h5t.check_string_dtype(dtype)
+        return b"" if info is not None and info.length == 1 else np.array([], dtype=dtype)
     if kind == h5t.STRING:
-        charset = datatype.get_cset()
         if datatype.is_variable_str():
-            dtype, mtype = _variable_string(charset)
-            raw = np.zeros(shape, dtype)
-            attribute.read(raw, mtype=mtype)
-            output: Any = np.array(
-                [text.decode("utf-8", "surrogateescape") for text in raw.flat], dtype=object
-            ).reshape(shape)
-            output = output.tolist() if shape else output[()]
-        else:
-            length = datatype.get_size()
-            dtype, mtype = _fixed_string(length, charset)
-            raw = np.zeros(shape, dtype)
-            attribute.read(raw, mtype=mtype)
-            if length == 1:  # characters are wanted as bytes
-                output = raw.tolist() if shape else raw[()]
-            else:
-                encoding = "utf-8" if charset == h5t.CSET_UTF8 else "ascii"
-                decoded = [text.decode(encoding, "surrogateescape") for text in raw.flat]
-                output = decoded if shape else decoded[0]
-    else:
-        output = read_raw(attribute, shape)
-        if kind in (h5t.REFERENCE, h5t.VLEN, h5t.COMPOUND):
-            output = _without_references(owner, output)
+            output = _decoded(output, "utf-8")
+            if isinstance(output, np.ndarray):
+                output = output.tolist()
+        elif datatype.get_size() > 1:
+            encoding = "utf-8" if datatype.get_cset() == h5t.CSET_UTF8 else "ascii"
+            output = _decoded(output, encoding)
+            if isinstance(output, np.ndarray):
+                output = list(output.flat)
+        elif isinstance(output, np.ndarray):  # characters are wanted as bytes
+            output = output.tolist()
+    elif kind in (h5t.REFERENCE, h5t.VLEN, h5t.COMPOUND, h5t.ARRAY):
+        output = _without_references(owner, output)
     if not np.isscalar(output) and len(output) == 1:
         return output[0]
     return output
 
 
-def read_raw(attribute: Any, shape: tuple[int, ...] | None = None) -> Any:
-    """Read an attribute as h5py does, strings as bytes: an array, or a scalar of shape ``()``."""
-    dtype = attribute.dtype
-    mtype = h5t.py_create(dtype)
-    extent: tuple[int, ...] = (
-        attribute.get_space().get_simple_extent_dims() if shape is None else shape
-    )
-    if dtype.subdtype is not None:
-        dtype, inner = dtype.subdtype
-        extent = (*extent, *inner)
-    array = np.zeros(extent, dtype)
+def read_raw(attribute: Any, datatype: Any = None, kind: int | None = None) -> Any:
+    """Read an attribute as h5py does, but strings as bytes.
+
+    Parameters
+    ----------
+    attribute
+        Low-level attribute.
+    datatype, kind
+        Its type, and the class of that, where they are known already.
+
+    Returns
+    -------
+    Any
+        An array, or a scalar where the shape is ``()``, or None where the dataspace is null.
+    """
+    datatype = attribute.get_type() if datatype is None else datatype
+    kind = datatype.get_class() if kind is None else kind
+    shape: tuple[int, ...] | None = attribute.shape
+    if shape is None:
+        return None
+    if kind == h5t.STRING:
+        length = 0 if datatype.is_variable_str() else datatype.get_size()
+        dtype, mtype = _string(length, datatype.get_cset())
+    elif kind in (h5t.INTEGER, h5t.FLOAT):
+        dtype = datatype.dtype
+        mtype = _number(dtype)
+    else:
+        dtype = datatype.dtype
+        mtype = h5t.py_create(dtype)
+        if dtype.subdtype is not None:
+            dtype, inner = dtype.subdtype
+            shape = (*shape, *inner)
+    array = np.zeros(shape, dtype)
     attribute.read(array, mtype=mtype)
-    return array if array.ndim else array[()]
+    return array if shape else array[()]
+
+
+def _decoded(value: Any, encoding: str) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value.decode(encoding, "surrogateescape")
+    decoded = [text.decode(encoding, "surrogateescape") for text in value.flat]
+    return np.array(decoded, dtype=object).reshape(value.shape)
+
+
+@lru_cache(maxsize=512)
+def _string(length: int, charset: int) -> tuple[Any, Any]:
+    """NumPy and HDF5 types of strings of a length, or of variable length (0)."""
+    encoding = "utf-8" if charset == h5t.CSET_UTF8 else "ascii"
+    dtype = h5py.string_dtype(encoding, length or None)
+    return dtype, h5t.py_create(dtype)
+
+
+@lru_cache(maxsize=64)
+def _number(dtype: np.dtype[Any]) -> Any:
+    return h5t.py_create(dtype)
 
 
 def _without_references(owner: Any, value: Any) -> Any:
@@ -174,19 +203,5 @@ def _without_references(owner: Any, value: Any) -> Any:
 def _path(owner: Any, reference: Any) -> str:
     if not reference:
         return ""
-    name = h5i.get_name(h5r.dereference(reference, owner))
+    name = h5r.get_name(reference, owner)
     return "" if name is None else name.decode("utf-8", "surrogateescape")
-
-
-@lru_cache(maxsize=2)
-def _variable_string(charset: int) -> tuple[npt.DTypeLike, Any]:
-    encoding = "utf-8" if charset == h5t.CSET_UTF8 else "ascii"
-    dtype = h5py.string_dtype(encoding)
-    return dtype, h5t.py_create(dtype)
-
-
-@lru_cache(maxsize=512)
-def _fixed_string(length: int, charset: int) -> tuple[npt.DTypeLike, Any]:
-    encoding = "utf-8" if charset == h5t.CSET_UTF8 else "ascii"
-    dtype = h5py.string_dtype(encoding, length)
-    return dtype, h5t.py_create(dtype)

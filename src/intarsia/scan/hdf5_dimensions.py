@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from h5py import h5, h5a, h5d, h5g, h5i, h5o, h5p, h5r, h5s, h5t
+from h5py import h5, h5a, h5d, h5g, h5o, h5p, h5r, h5s, h5t
 
 from intarsia.errors import CorruptFile, FormatError
 from intarsia.scan.hdf5_attributes import attribute_names, read_raw
@@ -313,7 +313,7 @@ class Structure:
         return tuple(dims)
 
     def _scale_name(self, reference: Any) -> str:
-        name = h5i.get_name(h5r.dereference(reference, self._file))
+        name = h5r.get_name(reference, self._file)
         return name.decode("utf-8", "surrogateescape").split("/")[-1]
 
 

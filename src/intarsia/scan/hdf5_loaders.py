@@ -117,6 +117,8 @@ def _array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An array of what h5py gave, which for shape ``()`` is a scalar."""
     if isinstance(values, np.ndarray):
         return values
+    if isinstance(values, str):
+        return np.asarray(values)
     array = np.empty((), object if dtype.kind == "O" else dtype)
     array[()] = values
     return array
