@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,7 @@ class Encoding:
     stored: np.dtype[Any]
     steps: tuple[Codec, ...] = ()
     parameters: np.dtype[Any] = field(default_factory=lambda: np.dtype([]))
+    _hash: int = field(init=False, repr=False, compare=False)  # asked for once per file
 
     def __post_init__(self) -> None:
         names = self.parameters.names or ()
@@ -87,33 +89,77 @@ class Encoding:
                 f"the first parameter must be {RAW_FILL!r} of type {self.stored}, "
                 f"got {self.parameters}"
             )
+        parts = (self.filters, self.stored, self.steps, self.parameters)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    @classmethod
+    def shared(
+        cls,
+        filters: tuple[Codec, ...],
+        stored: np.dtype[Any],
+        steps: tuple[Codec, ...] = (),
+        parameters: np.dtype[Any] | None = None,
+    ) -> Encoding:
+        """The same object for the same arguments: what thousands of files should point to."""
+        return _shared(filters, stored, steps, parameters)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shared, (self.filters, self.stored, self.steps, self.parameters)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the decoded values, in native byte order."""
-        for step in reversed(self.steps):
-            dtype = step.config.get("dtype")
-            if dtype is not None:
-                return np.dtype(dtype).newbyteorder("=")
-        return self.stored.newbyteorder("=")
+        return _decoded(self.stored, self.steps)
 
     def cast(self, dtype: np.dtype[Any]) -> Encoding:
         """The same encoding followed by ``astype(dtype)``."""
         if dtype == self.dtype:
             return self
         step = Codec.make("cast", dtype=np.dtype(dtype).str)
-        return Encoding(self.filters, self.stored, (*self.steps, step), self.parameters)
+        return _shared(self.filters, self.stored, (*self.steps, step), self.parameters)
 
     def extend(self, steps: Sequence[Codec], parameters: Mapping[str, np.dtype[Any]]) -> Encoding:
         """The same encoding followed by `steps`, with further parameters of the given types."""
-        fields = [(name, self.parameters[name]) for name in self.parameters.names or ()]
-        fields += [(name, np.dtype(dtype)) for name, dtype in parameters.items()]
-        return Encoding(self.filters, self.stored, (*self.steps, *steps), np.dtype(fields))
+        return _extended(self, tuple(steps), tuple(parameters.items()))
 
     def __str__(self) -> str:
         filters = " > ".join(str(codec) for codec in self.filters) or "none"
         steps = " > ".join(str(codec) for codec in self.steps)
         return f"{self.stored.str} [{filters}]" + (f" > {steps}" if steps else "")
+
+
+@lru_cache(maxsize=4096)
+def _shared(
+    filters: tuple[Codec, ...],
+    stored: np.dtype[Any],
+    steps: tuple[Codec, ...],
+    parameters: np.dtype[Any] | None,
+) -> Encoding:
+    if parameters is None:
+        return Encoding(filters, stored, steps)
+    return Encoding(filters, stored, steps, parameters)
+
+
+@lru_cache(maxsize=4096)
+def _extended(
+    encoding: Encoding, steps: tuple[Codec, ...], parameters: tuple[tuple[str, np.dtype[Any]], ...]
+) -> Encoding:
+    fields = [(name, encoding.parameters[name]) for name in encoding.parameters.names or ()]
+    fields += [(name, np.dtype(dtype)) for name, dtype in parameters]
+    chain = (*encoding.steps, *steps)
+    return _shared(encoding.filters, encoding.stored, chain, np.dtype(fields))
+
+
+@lru_cache(maxsize=4096)
+def _decoded(stored: np.dtype[Any], steps: tuple[Codec, ...]) -> np.dtype[Any]:
+    for step in reversed(steps):
+        dtype = step.config.get("dtype")
+        if dtype is not None:
+            return np.dtype(dtype).newbyteorder("=")
+    return stored.newbyteorder("=")
 
 
 class Case(NamedTuple):
@@ -147,28 +193,35 @@ def merge_cases(
     rows: list[list[np.ndarray[Any, Any]]] = []
     lengths: list[int] = []
     places: list[list[tuple[int, int]]] = []
-    known: dict[tuple[int, int], int] = {}
+    known: dict[tuple[int, int], tuple[int, int]] = {}
     for group in groups:
         place: list[tuple[int, int]] = []
         for case in group:
-            number = index.setdefault(case.encoding, len(index))
-            if number == len(rows):
-                rows.append([])
-                lengths.append(0)
             # the same rows, seen again (slices of one array joined anew), are not repeated
-            key = (number, id(case.rows))
-            offset = known.get(key)
-            if offset is None:
-                offset = known[key] = lengths[number]
+            key = (id(case.encoding), id(case.rows))
+            found = known.get(key)
+            if found is None:
+                number = index.setdefault(case.encoding, len(index))
+                if number == len(rows):
+                    rows.append([])
+                    lengths.append(0)
+                found = known[key] = (number, lengths[number])
                 rows[number].append(case.rows)
                 lengths[number] += len(case.rows)
-            place.append((number, offset))
+            place.append(found)
         places.append(place)
     cases = tuple(
-        Case(encoding, parts[0] if len(parts) == 1 else np.concatenate(parts))
+        Case(encoding, _stacked(parts, encoding.parameters))
         for encoding, parts in zip(index, rows, strict=True)
     )
     return cases, places
+
+
+def _stacked(parts: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Rows one after the other; NumPy would promote the fields of each part anew."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.frombuffer(bytearray().join([part.tobytes() for part in parts]), dtype)
 
 
 def unique_rows(rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
