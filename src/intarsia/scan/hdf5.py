@@ -13,8 +13,10 @@ processes for that. Everything returned can be pickled.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from intarsia.errors import IntarsiaError
 from intarsia.references import References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
-from intarsia.scan.hdf5_layout import Layout, Unreferable, layout, row_shape
+from intarsia.scan.hdf5_layout import Layout, Unreferable, assemble, layout
 from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
 from intarsia.scan.hdf5_open import Opened, opened
 from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
@@ -249,13 +251,23 @@ class _Scan:
                 sources, number, part, chunks, placed.encoding, row, refs, name=name
             )
 
-        parts = [
-            make(
-                row_shape(dataset.shape, piece.rows), piece.file, placed.unwritten, piece.references
-            )
-            for piece in placed.layout.pieces
-        ]
-        array: Any = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        pieces = placed.layout.pieces
+        if len(pieces) == 1:
+            one = pieces[0]
+            array: Any = make(dataset.shape, one.file, placed.unwritten, one.references)
+        else:
+            ends = np.cumsum([piece.elements or 0 for piece in pieces]).tolist()
+            itemsize = placed.encoding.stored.itemsize
+
+            def cut(part: tuple[int, ...], first: int) -> Any:
+                number = bisect_right(ends, first)
+                piece = pieces[number]
+                skip = first - (ends[number] - (piece.elements or 0))
+                offset = int(piece.references.offsets[0]) + skip * itemsize
+                references = References.contiguous(offset, prod(part) * itemsize)
+                return make(part, piece.file, placed.unwritten, references)
+
+            array = assemble(dataset.shape, ends, cut)
         if array.shape != shape:
             array = array[tuple(slice(0, size) for size in shape)]
         for axis, size in enumerate(shape):

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -57,19 +58,19 @@ class Unreferable(Exception):
 
 
 class Piece(NamedTuple):
-    """A run of outermost rows whose references go to one file.
+    """A run of elements, in C order, whose references go to one file.
 
     Parameters
     ----------
-    rows
-        How many; None for all of a dataset, which may have no dimension.
+    elements
+        How many; None for all of a dataset.
     file
         Path of an external file; None for the scanned one.
     references
-        To the chunks of these rows.
+        To the chunks of these elements.
     """
 
-    rows: int | None
+    elements: int | None
     file: str | None
     references: References
 
@@ -133,7 +134,7 @@ def layout(
     strip = strip_shape(shape, element.stored.itemsize)
     nbytes = prod(shape) * element.stored.itemsize
     if creation.get_external_count():
-        return Layout(strip, (), _external(file, creation, shape, nbytes))
+        return Layout(strip, (), _external(file, creation, nbytes, element.stored.itemsize))
     offset = dataset.get_offset()
     # beside a user block, HDF5 gives an offset even where nothing was allocated
     if offset is None or not dataset.get_storage_size():
@@ -233,10 +234,8 @@ def _simple(entry: Filter, element: ElementType) -> Codec:
     return Codec.make("shuffle", elementsize=int(elementsize))
 
 
-def _external(
-    file: Opened, creation: Any, shape: tuple[int, ...], nbytes: int
-) -> tuple[Piece, ...]:
-    """References into external raw files, of which each may hold some of the outermost rows."""
+def _external(file: Opened, creation: Any, nbytes: int, itemsize: int) -> tuple[Piece, ...]:
+    """References into external raw files, of which each holds a run of elements."""
     runs: list[tuple[str, int, int]] = []
     left = nbytes
     for index in range(creation.get_external_count()):
@@ -252,15 +251,17 @@ def _external(
             runs.append((path, offset, size))
     if left:
         raise CorruptFile(f"its external files lack {left} of {nbytes} bytes")
+    if not runs:
+        return (Piece(None, None, References.missing()),)
     if len(runs) == 1:
         path, offset, size = runs[0]
         return (Piece(None, path, References.contiguous(offset, size)),)
-    row = nbytes // shape[0] if shape else 0
-    if not row or any(size % row for _, _, size in runs):
+    if any(size % itemsize for _, _, size in runs):
         needed = tuple((path, offset + size) for path, offset, size in runs)
-        raise Unreferable("external files that divide it within rows", files=needed)
+        raise Unreferable("external files that divide it within elements", files=needed)
     return tuple(
-        Piece(size // row, path, References.contiguous(offset, size)) for path, offset, size in runs
+        Piece(size // itemsize, path, References.contiguous(offset, size))
+        for path, offset, size in runs
     )
 
 
@@ -276,6 +277,33 @@ def _external_path(name: str, file: str) -> str:
     return os.path.abspath(os.path.join(prefix, name))
 
 
-def row_shape(shape: Sequence[int], rows: int | None) -> tuple[int, ...]:
-    """The shape of `rows` outermost rows of an array."""
-    return tuple(shape) if rows is None else (rows, *shape[1:])
+def assemble(
+    shape: tuple[int, ...],
+    ends: Sequence[int],
+    make: Callable[[tuple[int, ...], int], Any],
+    begin: int = 0,
+) -> Any:
+    """Join an array of which each file holds a run of elements.
+
+    Parameters
+    ----------
+    shape
+        Of the array, which begins at element `begin` of the whole.
+    ends
+        Ascending numbers of elements of the whole at which a run ends.
+    make
+        Gives the array of a shape whose elements, from a number on, lie in one run.
+    """
+    inner = prod(shape[1:])
+    parts: list[Any] = []
+    row = 0
+    while row < shape[0]:
+        first = begin + row * inner
+        end = ends[bisect_right(ends, first)]
+        rows = min((end - first) // inner, shape[0] - row)
+        if rows:
+            parts.append(make((rows, *shape[1:]), first))
+        else:  # the run ends within a row
+            parts.append(np.expand_dims(assemble(shape[1:], ends, make, first), 0))
+        row += max(rows, 1)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
