@@ -1,0 +1,1 @@
+"""What `intarsia demo` does: unlike files made, combined, compared bit for bit, and drawn."""
