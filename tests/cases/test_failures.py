@@ -307,7 +307,7 @@ def _gzipped(path: Path) -> None:
 INPUTS: dict[str, tuple[Callable[[Path], Any], tuple[type[IntarsiaError], ...], str]] = {
     "absent": (lambda path: None, (SourceMissing,), "(?i)no such|missing|not exist|not there"),
     "empty": (_empty, (NotAFile, NotHDF5), "(?i)empty"),
-    "text": (_text, (NotHDF5,), "(?i)html|text"),
+    "text": (_text, (NotHDF5,), "(?i)html|text|web page"),
     "netcdf3": (_netcdf3, (NotHDF5,), "(?i)netcdf-?3|netcdf classic|classic netcdf"),
     "gzip": (_gzipped, (NotHDF5,), "(?i)gzip"),
     "truncated": (_cut, (CorruptFile, NotHDF5), "(?i)truncated|cut short"),

@@ -19,6 +19,10 @@ class Brief:
                 told.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(told)})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The same for Hypothesis, which prints dataclasses in its own way."""
+        printer.text("..." if cycle else repr(self))
+
 
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()

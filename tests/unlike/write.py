@@ -205,10 +205,13 @@ def _write_chunks(dataset: h5py.Dataset, var: VariableSpec, values: np.ndarray) 
 def _raw_pieces(
     path: Path, var: VariableSpec, shape: tuple[int, ...]
 ) -> Iterator[tuple[Path, int, int]]:
-    """(raw file, first byte, stop byte) of each external file of the variable."""
-    nbytes = int(np.prod(shape)) * var.dtype.itemsize
-    edges = [nbytes * i // var.pieces for i in range(var.pieces + 1)]
+    """(raw file, first byte, stop byte) of each external file of the variable, cut between rows."""
+    rows = shape[0] if shape else 1
+    row_bytes = int(np.prod(shape[1:])) * var.dtype.itemsize
+    edges = [rows * i // var.pieces * row_bytes for i in range(var.pieces + 1)]
     for i, (begin, stop) in enumerate(pairwise(edges)):
+        if begin == stop:
+            continue  # a file of no bytes means one of any size to HDF5
         yield path.with_name(f"{path.name}.{var.name}.{i}.raw"), begin, stop
 
 
