@@ -289,6 +289,20 @@ def test_absent_variable_where_files_are_merged() -> None:
     assert "missing values" in archive.without(3, "sst").the("absent-variable", holes).done
 
 
+def test_missing_tiles() -> None:
+    archive = Archive(3)
+    for file, row in enumerate((0, 1, 1)):
+        _lat(file, LAT + 200 * row, archive)
+        archive.files[file]["time"] = index("time", times(0 if file < 2 else 3))
+    found = archive.the("missing-tiles", BY_COORDS)
+    assert (found.item, told(found)) == ("time and lat", [("3 of 4 places", "a.nc", 3)])
+    assert found.outcome is Outcome.EQUAL
+    archive.decide(BY_COORDS).raise_if_refused()
+    archive.everywhere("ok", dims=("time",), shape=(3,), dtype=np.dtype("?"))
+    with pytest.raises(CombineConflict, match="'ok'"):
+        archive.decide(BY_COORDS).raise_if_refused()
+
+
 def test_absent_coordinate() -> None:
     archive = Archive().everywhere(
         "lead", dims=("time",), shape=(3,), dtype=np.dtype("i4"), is_coordinate=True
@@ -713,6 +727,20 @@ def test_coordinates_of_wholes_made_by_coords() -> None:
     archive.files[2]["time"] = index("time", times(100))
     archive.files[3]["time"] = index("time", times(103))
     assert archive.kinds(BY_COORDS) == {"absent-variable"}
+    archive.everywhere("ok", dims=("time",), shape=(3,), dtype=np.dtype("?"))
+    assert archive.the("hole-object", BY_COORDS).refused
+
+
+def test_absent_coordinate_by_coords() -> None:
+    archive = Archive(4)
+    lead = {"dims": ("time",), "shape": (3,), "dtype": np.dtype("i4"), "is_coordinate": True}
+    for file in (2, 3):
+        archive.files[file]["ice"] = archive.files[file].pop("sst")
+        archive.files[file]["time"] = index("time", times(3 * (file - 2)))
+        archive.change(file, "lead", **lead)
+    assert archive.the("absent-coordinate", BY_COORDS).outcome is Outcome.EQUAL
+    archive.without(3, "lead")
+    assert archive.the("absent-coordinate", BY_COORDS).refused
 
 
 # ------------------------------------------------------------------------------------- faults

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.combine.columns import Column, Group, group
-from intarsia.combine.compare import compare, disjoint, ends
+from intarsia.combine.compare import compare, ends
 from intarsia.combine.difference import Difference
 from intarsia.combine.frozen import Content, show_value
 from intarsia.combine.scene import Scene
 
-__all__ = ["Lines", "Placing", "Whole", "indexes", "joined", "overlapping", "placing"]
+__all__ = ["Lines", "Placing", "Whole", "conflicting", "indexes", "overlapping", "placing"]
 
 
 class Lines:
@@ -58,6 +58,11 @@ class Lines:
     def values(self) -> list[Content]:
         """The distinct contents."""
         return [entry.value for entry in self.groups]
+
+    @property
+    def count(self) -> int:
+        """How many sources have the coordinate."""
+        return sum(entry.sources for entry in self.groups)
 
     @property
     def differ(self) -> bool:
@@ -135,9 +140,8 @@ def placing(scene: Scene) -> Placing:
         if len(places) < steps:
             holed.update(whole.members)
             differences.append(_missing(tuple(placed), len(places), steps, whole, scene))
-    for a, b in _apart(wholes):
-        holed.update(a.members)
-        holed.update(b.members)
+    if any(_unequal(wholes, dim) for dim in columns):
+        holed.update(range(scene.count))  # merged, each lacks a part that another has
     dims = tuple(dim for dim in scene.dims if dim in found)
     return Placing(dims, wholes, frozenset(holed), differences)
 
@@ -145,7 +149,7 @@ def placing(scene: Scene) -> Placing:
 def indexes(scene: Scene) -> Iterator[tuple[str, Column]]:
     """Index coordinates by their dimension."""
     for column in scene.columns.values():
-        if column.any(lambda summary: summary.is_index and summary.content is not None):
+        if column.any(lambda summary: summary.is_index):
             yield column.first.dims[0] if column.first.dims else column.name, column
 
 
@@ -209,15 +213,45 @@ def _same_variables(scene: Scene) -> Iterator[list[int]]:
     yield from groups.values()
 
 
-def _apart(wholes: list[Whole]) -> Iterator[tuple[Whole, Whole]]:
-    """Wholes whose coordinates lie apart: merged, each has missing parts."""
-    for number, other in enumerate(wholes):
-        for dim, lines in other.lines.items():
-            mine = joined(lines.values)
-            for earlier in wholes[:number]:
-                theirs = joined(earlier.lines[dim].values)
-                if mine is not None and theirs is not None and disjoint(theirs, mine):
-                    yield earlier, other
+def conflicting(wholes: Sequence[Whole], dim: str, column: Column) -> Iterator[tuple[Group, Group]]:
+    """Find wholes that are merged although their coordinates neither agree nor lie apart.
+
+    Two wholes may consist of other pieces and still be the same; and they may have no piece in
+    common, as where some files lack a variable. What they may not have is pieces that overlap.
+
+    Yields
+    ------
+    (Group, Group)
+        The coordinates of two wholes, numbered by their first sources.
+    """
+    if len(wholes) < 2:
+        return
+    everything = Lines(column, [source for whole in wholes for source in whole.members])
+    number = {source: place for place, whole in enumerate(wholes) for source in whole.members}
+    owners = [
+        dict.fromkeys(number[source] for source in everything.sources[content])
+        for content in everything.values
+    ]
+    met = dict.fromkeys(
+        (min(one, other), max(one, other))
+        for a, b in overlapping(everything.values)
+        for one in owners[a]
+        for other in owners[b]
+        if one != other
+    )
+    for one, other in met:
+        pair = [wholes[place].lines[dim] for place in (one, other)]
+        a, b = (joined(lines.values) for lines in pair)
+        if a is not None and b is not None and compare(a, b).verdict != "same":
+            firsts = [lines.groups[0].first for lines in pair]
+            yield Group(a, firsts[0], pair[0].count), Group(b, firsts[1], pair[1].count)
+
+
+def _unequal(wholes: Sequence[Whole], dim: str) -> bool:
+    """Whether some whole has other coordinates than the first."""
+    made = [joined(whole.lines[dim].values) for whole in wholes]
+    known = [content for content in made if content is not None]
+    return any(compare(known[0], other).verdict != "same" for other in known[1:])
 
 
 def _first_value(column: Column, source: int) -> Any:

@@ -30,20 +30,28 @@ class Column:
 
     Attributes
     ----------
-    groups : list of Group
+    fine : list of Group
         The distinct summaries, by first source.
+    groups : list of Group
+        The same without what may well be different in every file (`VariableSummary.steady`): of
+        those that are the same otherwise, one stands for all. Most questions are about these.
     absent : Group or None
         The sources that lack it.
     """
 
-    __slots__ = ("absent", "by_source", "groups", "name")
+    __slots__ = ("absent", "by_source", "fine", "groups", "name")
 
     def __init__(self, name: str, by_source: Sequence[VariableSummary | None]) -> None:
         self.name = name
         self.by_source = by_source
         found = group(by_source)
         self.absent = next((entry for entry in found if entry.value is None), None)
-        self.groups = [entry for entry in found if entry.value is not None]
+        self.fine = [entry for entry in found if entry.value is not None]
+        examples: dict[Hashable, Any] = {}
+        for entry in self.fine:
+            examples.setdefault(entry.value.steady, entry.value)
+        steady = regroup(self.fine, _steady)
+        self.groups = [entry._replace(value=examples[entry.value]) for entry in steady]
 
     @property
     def first(self) -> VariableSummary:
@@ -62,9 +70,13 @@ class Column:
     def by(self, aspect: Callable[[VariableSummary], Hashable]) -> list[Group]:
         """Group the sources that have it by one aspect, by first source.
 
-        `aspect` is asked once for each distinct summary.
+        `aspect` is asked once for each of `groups`.
         """
         return regroup(self.groups, aspect)
+
+    def by_fine(self, aspect: Callable[[VariableSummary], Hashable]) -> list[Group]:
+        """Group the sources that have it by an aspect that may differ in every file."""
+        return regroup(self.fine, aspect)
 
 
 def columns(summaries: Sequence[SourceSummary]) -> Iterator[Column]:
@@ -106,6 +118,10 @@ def regroup(groups: Iterable[Sequence[Any]], aspect: Callable[[Any], Hashable]) 
             entry[1] = min(entry[1], first)
             entry[2] += count
     return sorted((Group(*entry) for entry in united.values()), key=_first)
+
+
+def _steady(summary: VariableSummary) -> Hashable:
+    return summary.steady
 
 
 def _same(value: Any) -> Hashable:

@@ -9,7 +9,7 @@ import numpy as np
 
 from intarsia.combine.frozen import Content
 
-__all__ = ["Comparison", "compare", "disjoint"]
+__all__ = ["Comparison", "compare", "ends", "show_distance"]
 
 _UNITS = (
     (np.timedelta64(1, "D"), "day"),
@@ -85,19 +85,6 @@ def compare(reference: Content, other: Content) -> Comparison:
         return Comparison("reversed", turned, detail)
     detail = "" if near is None else f"up to {show_distance(near)} apart"
     return Comparison("values", near, detail)
-
-
-def disjoint(reference: Content, other: Content) -> bool:
-    """Whether one coordinate lies wholly on one side of the other; they may share the end."""
-    if reference.values is None or other.values is None:
-        return False
-    if reference.values.size == 0 or other.values.size == 0:
-        return True
-    try:
-        (low, high), (least, most) = ends(reference.values), ends(other.values)
-        return bool(high <= least or most <= low)
-    except TypeError:  # strings and numbers, dates of several calendars
-        return False
 
 
 def ends(values: _Array) -> tuple[Any, Any]:

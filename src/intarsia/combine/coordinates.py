@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from intarsia.combine.by_coords import Lines, Whole, indexes, joined, overlapping
+from intarsia.combine.by_coords import Lines, Whole, conflicting, indexes, overlapping
 from intarsia.combine.columns import Column, Group
-from intarsia.combine.compare import Comparison, compare, disjoint, ends, show_distance
+from intarsia.combine.compare import Comparison, compare, ends, show_distance
 from intarsia.combine.difference import Difference
 from intarsia.combine.frozen import Content, brief
 from intarsia.combine.scene import Scene
@@ -115,18 +115,13 @@ def _pairs(
             for other in lines.groups[1:]:
                 yield _Pair(lines.groups[0], other, lines.sources[other.value])
         return
-    made: list[Group] = []
     for whole in wholes:
         lines = whole.lines[dim]
         for a, b in overlapping(lines.values):
             other = lines.groups[b]
             yield _Pair(lines.groups[a], other, lines.sources[other.value])
-        content = joined(lines.values)
-        if content is not None:
-            made.append(Group(content, lines.groups[0].first, len(whole.members)))
-    for other in made[1:]:
-        if not disjoint(made[0].value, other.value):
-            yield _Pair(made[0], other)
+    for reference, other in conflicting(wholes, dim, column):
+        yield _Pair(reference, other)
 
 
 def _settle(comparison: Comparison, scene: Scene) -> tuple[bool, bool] | None:

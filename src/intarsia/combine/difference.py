@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -36,7 +37,9 @@ class Example(NamedTuple):
     value: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.text} ({_files(self.sources)})"
+        name = posixpath.basename(self.url) or self.url
+        where = name if self.sources == 1 else f"{self.sources} files, first {name}"
+        return f"{self.text} ({where})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +147,12 @@ class Difference:
         return self.item or self.row.title
 
     @property
-    def values(self) -> str:
-        """The values met, in one line."""
+    def values(self) -> list[str]:
+        """The values met, each with how many sources have it, and the first of those."""
         shown = [str(example) for example in self.examples]
         if self.distinct > len(self.examples):
             shown.append(f"and {self.distinct - len(self.examples)} more")
-        return " | ".join(shown)
+        return shown
 
     @property
     def what(self) -> str:
@@ -162,7 +165,7 @@ class Difference:
         """All of it in one line, for a note that travels with an array."""
         subject = "files" if self.variable is None else repr(self.variable)
         title = self.row.title if self.item is None else f"{self.item} ({self.row.title})"
-        return f"{subject}: {title}: {self.values}; {self.what}"
+        return f"{subject}: {title}: {' | '.join(self.values)}; {self.what}"
 
     def equal(self, done: str) -> Difference:
         """Make the same difference, no longer refused: combined as xarray does."""
@@ -197,7 +200,3 @@ class Difference:
 
 def _plain(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"

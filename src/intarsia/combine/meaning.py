@@ -38,12 +38,12 @@ _PROSE = frozenset(("long_name", "comment", "description", "history"))
 
 def meaning_differences(column: Column, scene: Scene) -> Iterator[Difference]:
     """Find what differs in the meaning of one variable."""
+    yield from _epoch(column, scene)
     if len(column.groups) < 2:
         return
     yield from _units(column, scene)
     yield from _grid_mapping(column, scene)
     yield from _calendar(column, scene)
-    yield from _epoch(column, scene)
     yield from _attributes(column, scene)
 
 
@@ -166,8 +166,7 @@ def _calendar(column: Column, scene: Scene) -> Iterator[Difference]:
 
 
 def _epoch(column: Column, scene: Scene) -> Iterator[Difference]:
-    decoded = [entry for entry in column.groups if entry.value.units is not None]
-    found = regroup(decoded, lambda summary: summary.units)
+    found = [one for one in column.by_fine(lambda summary: summary.units) if one.value is not None]
     if len(found) > 1:
         kind = "bounds-epoch" if column.name in scene.bounds else "time-epoch"
         yield Difference.found(kind, column.name, found, scene.url, show)

@@ -183,7 +183,9 @@ class Report:
         if rows:
             head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in _HEADERS)
             body = "".join(
-                "<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>"
+                "<tr>"
+                + "".join(f"<td style='{_CELL}'>{_lines(cell)}</td>" for cell in row)
+                + "</tr>"
                 for row in rows
             )
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
@@ -202,6 +204,10 @@ class Report:
         return "".join(parts) + "</div>"
 
 
+def _lines(cell: str) -> str:
+    return html.escape(cell).replace("\n", "<br>")
+
+
 _CELL = "text-align:left;vertical-align:top"
 
 
@@ -215,7 +221,7 @@ def joined(differences: Sequence[Difference]) -> list[tuple[list[str], Differenc
     """
     groups: dict[Any, tuple[list[str], Difference]] = {}
     for difference in differences:
-        key = (difference.kind, difference.item, difference.values, difference.what)
+        key = (difference.kind, difference.item, tuple(difference.values), difference.what)
         names, _ = groups.setdefault(key, ([], difference))
         if difference.variable is not None:
             names.append(difference.variable)
@@ -231,7 +237,7 @@ def _rows(differences: Sequence[Difference]) -> list[tuple[str, str, str, str]]:
         what = difference.row.title
         if difference.item is not None:
             what = f"{difference.item} ({what})"
-        rows.append((shown, what, difference.values, difference.what))
+        rows.append((shown, what, "\n".join(difference.values), difference.what))
     return rows
 
 

@@ -183,7 +183,7 @@ def _dims(column: Column, scene: Scene) -> Iterator[Difference]:
         yield Difference.found(
             "static-variable", column.name, groups, scene.url, _show_dims, done=done
         )
-    contents = column.by(lambda summary: summary.content)
+    contents = column.by_fine(lambda summary: summary.content)
     if len(contents) > 1 and all(entry.value is not None for entry in contents):
         told = {
             True: f"each file's own, along {dims}",

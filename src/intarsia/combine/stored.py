@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-import numpy as np
-
 from intarsia.combine.columns import Column, Group, regroup
 from intarsia.combine.difference import Difference
 from intarsia.combine.frozen import Typed, show
@@ -18,12 +16,14 @@ __all__ = ["plain", "show_filters", "show_numbers", "stored_differences"]
 
 _CHECKSUM = "fletcher32"
 _UNPACKED = Packing()
+_KINDS = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex", "V": "bytes"}
 
 
 def stored_differences(column: Column, scene: Scene) -> Iterator[Difference]:
     """Find what differs in storage and packing of one variable."""
     if len(column.groups) > 1:
         yield from _storage(column, scene)
+    if len(column.fine) > 1:
         yield from _packing(column, scene)
     yield from _partial_chunks(column, scene)
     skipping = column.by(lambda summary: summary.skipped_filters)
@@ -68,36 +68,41 @@ def _storage(column: Column, scene: Scene) -> Iterator[Difference]:
 
 
 def _packing(column: Column, scene: Scene) -> Iterator[Difference]:
-    if not column.any(lambda summary: summary.packing is not None):
+    packings = column.by_fine(lambda summary: summary.packing or _UNPACKED)
+    if len(packings) < 2:
         return
 
-    def packing(summary: VariableSummary) -> Packing:
-        return summary.packing or _UNPACKED
+    def aspect(
+        kind: str,
+        key: Callable[[Packing], Hashable],
+        display: Callable[[Any], str],
+        long: Callable[[Any], str] | None = None,
+    ) -> Iterator[Difference]:
+        found = regroup(packings, key)
+        if len(found) > 1:
+            yield Difference.found(kind, column.name, found, scene.url, display, long)
 
-    def scale_offset(summary: VariableSummary) -> Hashable:
-        return plain(packing(summary).scale), plain(packing(summary).offset)
+    yield from aspect("scale-offset", _scale_offset, show_scale_offset, show_scale_offset_long)
+    yield from aspect("fill", _fills, show_numbers)
+    yield from aspect("unsigned", _unsigned, show)
+    packings = [entry for entry in packings if _types(entry.value) != (None, None)]
+    yield from aspect("packing-types", _types, show_types)
 
-    def fills(summary: VariableSummary) -> Hashable:
-        return tuple(plain(fill) for fill in packing(summary).fills)
 
-    def types(summary: VariableSummary) -> Hashable:
-        return _type(packing(summary).scale), _type(packing(summary).offset)
+def _scale_offset(packing: Packing) -> Hashable:
+    return plain(packing.scale), plain(packing.offset)
 
-    found = column.by(scale_offset)
-    if len(found) > 1:
-        yield Difference.found(
-            "scale-offset", column.name, found, scene.url, show_scale_offset, show_scale_offset_long
-        )
-    found = column.by(fills)
-    if len(found) > 1:
-        yield Difference.found("fill", column.name, found, scene.url, show_numbers)
-    found = column.by(lambda summary: plain(packing(summary).unsigned))
-    if len(found) > 1:
-        yield Difference.found("unsigned", column.name, found, scene.url, show)
-    packed = [entry for entry in column.groups if types(entry.value) != (None, None)]
-    found = regroup(packed, types)
-    if len(found) > 1:
-        yield Difference.found("packing-types", column.name, found, scene.url, show_types)
+
+def _fills(packing: Packing) -> Hashable:
+    return tuple(plain(fill) for fill in packing.fills)
+
+
+def _unsigned(packing: Packing) -> Hashable:
+    return plain(packing.unsigned)
+
+
+def _types(packing: Packing) -> tuple[str | None, str | None]:
+    return _type(packing.scale), _type(packing.offset)
 
 
 def _partial_chunks(column: Column, scene: Scene) -> Iterator[Difference]:
@@ -106,14 +111,15 @@ def _partial_chunks(column: Column, scene: Scene) -> Iterator[Difference]:
         return
     for dim in scene.concat_dims:
 
-        def cut(summary: VariableSummary, dim: str = dim) -> tuple[int, int] | None:
-            if summary.chunks is None or dim not in summary.dims:
+        def cut(shapes: Any, dim: str = dim) -> tuple[int, int] | None:
+            dims, shape, chunks = shapes
+            if chunks is None or dim not in dims:
                 return None
-            axis = summary.dims.index(dim)
-            length, chunk = summary.shape[axis], summary.chunks[axis]
-            return (length, chunk) if length % chunk else None
+            axis = dims.index(dim)
+            return (shape[axis], chunks[axis]) if shape[axis] % chunks[axis] else None
 
-        found = [entry for entry in column.by(cut) if entry.value is not None]
+        shapes = column.by_fine(lambda summary: (summary.dims, summary.shape, summary.chunks))
+        found = [entry for entry in regroup(shapes, cut) if entry.value is not None]
         if found:
             yield Difference.found(
                 "partial-chunks", column.name, found, scene.url,
@@ -196,7 +202,12 @@ def _show_byte_order(order: str) -> str:
 
 
 def _type(frozen: Hashable) -> str | None:
-    return np.dtype(frozen.dtype).name if isinstance(frozen, Typed) else None
+    """``"float32"``, without making a type of it: there may be as many scales as files."""
+    return (
+        f"{_KINDS[frozen.dtype[1]]}{8 * int(frozen.dtype[2:])}"
+        if isinstance(frozen, Typed)
+        else None
+    )
 
 
 def show_types(types: Any) -> str:

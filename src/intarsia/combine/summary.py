@@ -69,22 +69,27 @@ class VariableSummary(NamedTuple):
 
     dims: tuple[str, ...]
     shape: tuple[int, ...]
+    units: str | None
+    packing: Packing | None
+    content: Content | None
     dtype: np.dtype[Any]
-    attrs: tuple[tuple[str, Hashable], ...] = ()
-    is_coordinate: bool = False
-    is_index: bool = False
-    stored: np.dtype[Any] | None = None
-    filters: tuple[Codec | str, ...] = ()
-    chunks: tuple[int, ...] | None = None
-    layout: str | None = None
-    skipped_filters: bool = False
-    padded: bool = False
-    packing: Packing | None = None
-    raw_fill: Hashable = None
-    units: str | None = None
-    calendar: str | None = None
-    grid_mapping: str | None = None
-    content: Content | None = None
+    attrs: tuple[tuple[str, Hashable], ...]
+    is_coordinate: bool
+    is_index: bool
+    stored: np.dtype[Any] | None
+    filters: tuple[Codec | str, ...]
+    chunks: tuple[int, ...] | None
+    layout: str | None
+    skipped_filters: bool
+    padded: bool
+    raw_fill: Hashable
+    calendar: str | None
+    grid_mapping: str | None
+
+    @property
+    def steady(self) -> Hashable:
+        """All of it but what is often different in every file: shape, units, packing, content."""
+        return self[0], self[5:]
 
     def attr(self, name: str) -> Hashable:
         """Get the frozen attribute `name`, or None."""
@@ -220,24 +225,24 @@ class Summarizer:
         elif digest is not None:
             content = Content(digest)
         summary = VariableSummary(
-            tuple(dims),
-            tuple(shape),
-            dtype,
-            self._attrs(attrs),
-            is_coordinate,
-            is_index,
-            stored,
-            tuple(filters),
-            None if chunks is None else tuple(chunks),
-            layout,
-            skipped_filters,
-            padded,
-            packing,
-            freeze(raw_fill),
-            units,
-            calendar,
-            grid_mapping,
-            content,
+            dims=tuple(dims),
+            shape=tuple(shape),
+            units=units,
+            packing=packing,
+            content=content,
+            dtype=dtype,
+            attrs=self._attrs(attrs),
+            is_coordinate=is_coordinate,
+            is_index=is_index,
+            stored=stored,
+            filters=tuple(filters),
+            chunks=None if chunks is None else tuple(chunks),
+            layout=layout,
+            skipped_filters=skipped_filters,
+            padded=padded,
+            raw_fill=freeze(raw_fill),
+            calendar=calendar,
+            grid_mapping=grid_mapping,
         )
         return self._parts.setdefault(summary, summary)
 

@@ -18,12 +18,15 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 10
     Parameters
     ----------
     headers, rows
-        The cells; every row has as many as `headers`.
+        The cells, of one or several lines; every row has as many as `headers`.
     width
         Cells are wrapped, the widest column first, until the table fits.
     """
     cells = [tuple(headers), *(tuple(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(*cells, strict=True)
+    ]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while excess > 0:
         widest = max(range(len(widths)), key=lambda column: widths[column])
@@ -48,13 +51,21 @@ def lines_of(text: str, width: int = 100, *, bullet: str = "- ") -> str:
 
 
 def _wrapped(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    columns = [
-        textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
-        for cell, width in zip(row, widths, strict=True)
-    ]
+    columns = [_lines(cell, width) for cell, width in zip(row, widths, strict=True)]
     height = max(map(len, columns))
     padded = [column + [""] * (height - len(column)) for column in columns]
     return [
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in zip(*padded, strict=True)
+    ]
+
+
+def _lines(cell: str, width: int) -> list[str]:
+    parts = cell.split("\n")
+    indent = "  " if len(parts) > 1 else ""
+    return [
+        line
+        for part in parts
+        for line in textwrap.wrap(part, width, subsequent_indent=indent, break_on_hyphens=False)
+        or [""]
     ]
