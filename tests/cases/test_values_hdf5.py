@@ -103,6 +103,37 @@ def test_every_kind_of_chunk_index(tmp_path: Path, unlimited: int) -> None:
     check_equal(path, virtual=[v.name for v in made])
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("growing", [0, 5])
+def test_one_unlimited_dimension_on_any_axis(
+    tmp_path: Path, libver: Any, axis: int, growing: int
+) -> None:
+    """HDF5 2.0 gives wrong places for the chunks of new files that grow along a later axis."""
+    shape, chunks = (4, 6, 5), (2, 3, 2)
+    values = np.arange(120, dtype="<i4").reshape(shape)
+    path = tmp_path / "growing.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        for name, options in (("plain", {}), ("filtered", {"compression": "gzip"})):
+            limits = tuple(None if i == axis else n + growing for i, n in enumerate(shape))
+            made = file.create_dataset(
+                name, shape, "<i4", chunks=chunks, maxshape=limits, fillvalue=-1, **options
+            )
+            made[...] = values
+            holed = file.create_dataset(
+                f"{name}_holed",
+                shape,
+                "<i4",
+                chunks=chunks,
+                maxshape=limits,
+                fillvalue=-1,
+                **options,
+            )
+            holed[2:, 3:, :2] = values[2:, 3:, :2]
+            holed[:2, :3, 4:] = values[:2, :3, 4:]
+    check_equal(path, phony_dims="sort")
+
+
 def test_early_allocation(tmp_path: Path) -> None:
     """Without filters and with early allocation, HDF5 stores chunks without any index."""
     path = tmp_path / "early.h5"
