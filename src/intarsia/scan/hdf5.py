@@ -25,6 +25,7 @@ from h5py import h5d, h5t
 from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Encoding
 from intarsia.errors import IntarsiaError
+from intarsia.grid import strip_shape
 from intarsia.references import References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
@@ -241,14 +242,16 @@ class _Scan:
         shape: tuple[int, ...],
     ) -> VirtualArray:
         """Join the pieces of a variable, and give it the lengths of its dimensions."""
+        itemsize = placed.encoding.stored.itemsize
 
         def make(part: tuple[int, ...], file: str | None, fill: Any, refs: References) -> Any:
             row = np.zeros((), placed.encoding.parameters)
             row[RAW_FILL] = fill
-            number = self._files[file]
             chunks = placed.layout.chunks
+            if len(part) != len(chunks):
+                chunks = strip_shape(part, itemsize)
             return VirtualArray.from_source(
-                sources, number, part, chunks, placed.encoding, row, refs, name=name
+                sources, self._files[file], part, chunks, placed.encoding, row, refs, name=name
             )
 
         pieces = placed.layout.pieces
@@ -257,7 +260,6 @@ class _Scan:
             array: Any = make(dataset.shape, one.file, placed.unwritten, one.references)
         else:
             ends = np.cumsum([piece.elements or 0 for piece in pieces]).tolist()
-            itemsize = placed.encoding.stored.itemsize
 
             def cut(part: tuple[int, ...], first: int) -> Any:
                 number = bisect_right(ends, first)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from h5py import h5d, h5f, h5s, h5t
 from intarsia.codecs.hdf5 import Filter, filter_name, hdf5_codec, prepare, unavailable
 from intarsia.encoding import Codec
 from intarsia.errors import CorruptFile, UnsupportedVariable
-from intarsia.grid import grid_shape, strides_of, strip_shape
+from intarsia.grid import strip_shape
 from intarsia.references import References
+from intarsia.scan.hdf5_chunks import chunk_references
 from intarsia.scan.hdf5_open import Opened
 from intarsia.scan.hdf5_types import ElementType
 
@@ -118,7 +118,9 @@ def layout(
     if kind == h5d.CHUNKED:
         chunks: tuple[int, ...] = creation.get_chunk()
         filters = _filters(dataset, creation, element, chunks, fill)
-        return Layout(chunks, filters, (Piece(None, None, _chunks(file, dataset, shape, chunks)),))
+        return Layout(
+            chunks, filters, (Piece(None, None, chunk_references(file, dataset, shape, chunks)),)
+        )
     whole = tuple(max(size, 1) for size in shape)
     if prod(shape) == 0:
         return Layout(whole, (), (Piece(None, None, References.missing()),))
@@ -145,47 +147,6 @@ def layout(
             f"its values end at byte {offset + nbytes} of a file of {file.stat.st_size}"
         )
     return Layout(strip, (), (Piece(None, None, References.contiguous(offset, nbytes)),))
-
-
-def _chunks(
-    file: Opened, dataset: Any, shape: tuple[int, ...], chunks: tuple[int, ...]
-) -> References:
-    """References to the chunks that were written."""
-    flat = array("Q")
-    extend = flat.extend
-
-    def add(info: Any) -> None:  # once per chunk: coordinates, then mask, address and length
-        extend(info[0])
-        extend(info[1:])
-
-    dataset.chunk_iter(add)
-    rank = len(shape)
-    table = np.frombuffer(flat, np.uint64).reshape(-1, rank + 3)
-    grid = grid_shape(shape, chunks)
-    place = table[:, :rank] // np.array(chunks, np.uint64)
-    inside = (place < np.array(grid, np.uint64)).all(axis=1)
-    if not inside.all():
-        place, table = place[inside], table[inside]
-    if not len(table):
-        return References.missing()
-    number = place.astype(np.int64) @ np.array(strides_of(grid), np.int64)
-    masks = table[:, rank].astype(np.uint32)
-    offsets = table[:, rank + 1] + np.uint64(file.base[0])
-    lengths = table[:, rank + 2]
-    end = int((offsets + lengths).max())
-    if end > file.stat.st_size:
-        raise CorruptFile(f"a chunk ends at byte {end} of a file of {file.stat.st_size}")
-    total = prod(grid)
-    if 2 * len(number) < total:
-        return References.sparse(number, offsets, lengths, masks)
-    if len(number) == total and bool((number[1:] > number[:-1]).all()):
-        return References.dense(offsets, lengths, masks)
-    columns = [np.zeros(total, column.dtype) for column in (offsets, lengths, masks)]
-    for column, values in zip(columns, (offsets, lengths, masks), strict=True):
-        column[number] = values
-    present = np.zeros(total, bool)
-    present[number] = True
-    return References.dense(columns[0], columns[1], columns[2], present)
 
 
 def pipeline(creation: Any) -> tuple[Filter, ...]:

@@ -101,6 +101,8 @@ def opened(path: str) -> Generator[Opened]:
     except IntarsiaError:
         raise
     except HDF5_ERRORS as error:
+        if not _raised_by_h5py(error):
+            raise
         reason = f"the structure of the file is broken ({_text(error)})"
         raise CorruptFile(reason, url=path) from error
     finally:
@@ -180,6 +182,16 @@ def _looks(head: bytes) -> str:
         if error.start < len(head) - 4:
             return "binary data of no known format"
     return "text" if all(byte >= 32 or byte in b"\t\n\r\f" for byte in head) else "binary data"
+
+
+def _raised_by_h5py(error: Exception) -> bool:
+    """Whether an error came from the library, and not from a mistake of ours."""
+    trace = error.__traceback__
+    file = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+    return file.endswith(".pyx") or "h5py" in file.replace(os.sep, "/").split("/")
 
 
 def _text(error: Exception) -> str:
