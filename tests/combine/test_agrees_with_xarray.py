@@ -105,7 +105,7 @@ def nested(draw: st.DrawFn) -> tuple[list[xr.Dataset], tuple[str, ...], list[tup
     return datasets, dims, tiles
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(nested())
 def test_coordinates_of_nested_tiles(
     drawn: tuple[list[xr.Dataset], tuple[str, ...], list[tuple[int, ...]]],
@@ -145,7 +145,7 @@ def scattered(draw: st.DrawFn) -> list[xr.Dataset]:
     return datasets
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(scattered())
 def test_coordinates_that_order(datasets: list[xr.Dataset]) -> None:
     """What is not refused is put together by xarray, every element at its coordinates."""
