@@ -1,0 +1,51 @@
+"""Messages of the library in the command's words: ``--join outer`` for ``join='outer'``."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = (
+    "align",
+    "combine",
+    "combine_attrs",
+    "compat",
+    "concat_dim",
+    "coords",
+    "data_vars",
+    "drop_variables",
+    "group",
+    "join",
+    "on_conflict",
+    "on_error",
+    "phony_dims",
+    "tolerance",
+    "unsupported",
+)
+"""Arguments of Python that are options of the command, too."""
+
+SWITCHES = {
+    "mask_and_scale=False": "--no-mask-and-scale",
+    "decode_times=False": "--no-decode-times",
+    "use_cftime=True": "--use-cftime",
+}
+
+_OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:'(\w+)')?")
+
+
+def in_options(text: str) -> str:
+    """Write arguments in a message as options of the command.
+
+    Examples
+    --------
+    >>> in_options("pass align='flip' to turn it round, or use drop_variables=")
+    'pass --align flip to turn it round, or use --drop-variables'
+    """
+    for argument, switch in SWITCHES.items():
+        text = text.replace(argument, switch)
+    return _OPTION.sub(_option, text)
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    option = f"--{name.replace('_', '-')}"
+    return f"{option} {value}" if value else option
