@@ -30,7 +30,6 @@ from tests.unlike.families import (
     EXPLICIT,
     FAMILIES,
     GZIP,
-    SHUFFLE,
     filters,
     layouts,
     meanings,
@@ -74,89 +73,6 @@ def test_each_file_alone(tmp_path: Path, name: str) -> None:
     for path in family.write(tmp_path):
         check_equal(path, CHAINS[:1], ["sst"])
         check_equal(Path(path), virtual=["sst"], decode_times=False, mask_and_scale=False)
-
-
-def test_big_files_of_one_element_chunks(tmp_path: Path) -> None:
-    """An index of many chunks is a tree of several nodes in the file."""
-    var = variable("v", ("y", "x"), "<u4", chunks=(1, 1), filters=(GZIP,), scattered=True)
-    root = GroupSpec(dims=(dimension("y", 40), dimension("x", 60)), variables=(var,))
-    for libver in ("earliest", "latest"):
-        path = write_file(tmp_path, FileSpec(f"{libver}.nc", root, libver=libver))
-        check_equal(path, [(("isel", {"y": slice(5, 39, 7), "x": slice(None, None, -3)}),)], ["v"])
-
-
-@pytest.mark.parametrize("unlimited", [0, 1, 2])
-def test_every_kind_of_chunk_index(tmp_path: Path, unlimited: int) -> None:
-    """Single chunk, implicit, fixed array, extensible array and version 2 tree of new files."""
-    dims = tuple(
-        dimension(d, n, unlimited=i < unlimited) for i, (d, n) in enumerate((("y", 7), ("x", 9)))
-    )
-    made = (
-        variable("one", ("y", "x"), "<i4", chunks=(7, 9)),
-        variable("one_filtered", ("y", "x"), "<i4", chunks=(7, 9), filters=(GZIP,)),
-        variable("many", ("y", "x"), ">i2", chunks=(2, 2)),
-        variable("many_filtered", ("y", "x"), "<f4", chunks=(2, 3), filters=(SHUFFLE, GZIP)),
-        variable("holes", ("y", "x"), "<f4", chunks=(2, 3), unwritten=((0, 0), (3, 2)), fill=7),
-    )
-    root = GroupSpec(dims=dims, variables=made)
-    path = write_file(tmp_path, FileSpec("latest.nc", root, libver="latest"))
-    check_equal(path, virtual=[v.name for v in made])
-
-
-@pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("growing", [0, 5])
-def test_one_unlimited_dimension_on_any_axis(
-    tmp_path: Path, libver: Any, axis: int, growing: int
-) -> None:
-    """HDF5 2.0 gives wrong places for the chunks of new files that grow along a later axis."""
-    shape, chunks = (4, 6, 5), (2, 3, 2)
-    values = np.arange(120, dtype="<i4").reshape(shape)
-    path = tmp_path / "growing.h5"
-    with h5py.File(path, "w", libver=libver) as file:
-        for name, options in (("plain", {}), ("filtered", {"compression": "gzip"})):
-            limits = tuple(None if i == axis else n + growing for i, n in enumerate(shape))
-            made = file.create_dataset(
-                name, shape, "<i4", chunks=chunks, maxshape=limits, fillvalue=-1, **options
-            )
-            made[...] = values
-            holed = file.create_dataset(
-                f"{name}_holed",
-                shape,
-                "<i4",
-                chunks=chunks,
-                maxshape=limits,
-                fillvalue=-1,
-                **options,
-            )
-            holed[2:, 3:, :2] = values[2:, 3:, :2]
-            holed[:2, :3, 4:] = values[:2, :3, 4:]
-    check_equal(path, phony_dims="sort")
-
-
-def test_early_allocation(tmp_path: Path) -> None:
-    """Without filters and with early allocation, HDF5 stores chunks without any index."""
-    path = tmp_path / "early.h5"
-    with h5py.File(path, "w", libver="latest") as file:
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_chunk((2, 3))
-        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        space = h5py.h5s.create_simple((5, 7))
-        created = h5py.h5d.create(file.id, b"v", h5py.h5t.NATIVE_INT16, space, dcpl=properties)
-        h5py.Dataset(created)[:3] = np.arange(21).reshape(3, 7)
-    check_equal(path, virtual=["v"], phony_dims="sort")
-
-
-def test_fill_time_never(tmp_path: Path) -> None:
-    """Chunks never written are fill for HDF5 even where it was told not to write any."""
-    path = tmp_path / "never.h5"
-    with h5py.File(path, "w") as file:
-        made = file.create_dataset("v", (6,), "<i4", chunks=(2,), fillvalue=3, fill_time="never")
-        made[2:4] = 8
-    expected = oracle.open_dataset(path, phony_dims="sort")
-    actual = intarsia.open_dataset(path, phony_dims="sort")
-    assert actual.v.values[2:4].tolist() == [8, 8]
-    check_chains(actual, expected)
 
 
 @pytest.mark.parametrize("dims", ["default", "sort", "access"])
