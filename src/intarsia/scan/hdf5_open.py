@@ -138,13 +138,15 @@ def _diagnosed(path: str, error: Exception) -> IntarsiaError:
         reason = f"this is not HDF5; it looks like {_looks(head)} ({size} bytes)"
         return NotHDF5(reason, url=path)
     text = _text(error)
-    if "unable to lock" in text:
+    if isinstance(error, BlockingIOError):
         return SourceUnreadable("the file is locked: another program writes to it", url=path)
-    cut = re.search(r"eof = (\d+), sblock->base_addr = (\d+), stored_eof = (\d+)", text)
+    if "unable to lock" in text:
+        remedy = "set HDF5_USE_FILE_LOCKING=BEST_EFFORT in the environment"
+        return SourceUnreadable("the file system knows no locks", url=path, remedy=remedy)
+    cut = re.search(r"truncated file: .*stored_eof = (\d+)", text)
     remedy = "fetch the file again"
     if cut is not None:
-        have, base, want = (int(number) for number in cut.groups())
-        reason = f"the file is cut short: it has {have + base} of {want + base} bytes"
+        reason = f"the file is cut short: it has {os.path.getsize(path)} of {cut[1]} bytes"
         return CorruptFile(reason, url=path, remedy=remedy)
     return CorruptFile(f"the file is broken: HDF5 says {text!r}", url=path, remedy=remedy)
 
