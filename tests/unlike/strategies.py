@@ -39,7 +39,7 @@ Draw = Callable[..., Any]
 
 INTEGERS = ("<i1", "<u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">u8")
 FLOATS = ("<f4", ">f4", "<f8", ">f8", "<f2")
-PACKED = ("<i1", "<u1", "<i2", ">i2", "<u2", "<i4")
+PACKED = ("<i1", "<u1", "<i2", ">i2", "<u2", "<i4", "<i8")
 UNSIGNED = ("<i1", "<i2")  # big-endian ones with a fill are among xarray's faults
 GZIP, SHUFFLE, CHECKSUM, LZF = (
     Filter("gzip"),
@@ -75,6 +75,16 @@ SHAPES = (
 )
 
 
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {},
+    {"mask_and_scale": False},
+    {"decode_times": False},
+    {"decode_cf": False},
+    {"decode_coords": False},
+)
+
+
 @dataclass(frozen=True)
 class Pile:
     """Files, and the arguments that combine them."""
@@ -93,7 +103,8 @@ def unlike_files(draw: Draw) -> Pile:
     sizes = {"lat": draw(st.integers(1, 3)), "lon": draw(st.integers(1, 4))}
     shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3))
     labelled = {d: draw(st.sampled_from((True, True, False))) for d in ("lat", "lon")}
-    static = draw(st.booleans())
+    static = draw(st.sampled_from((None, "data", "coordinate")))
+    dates = draw(st.integers(0, 3)) == 0
     special = draw(st.sampled_from((None, None, *KINDS)))
     holes = _absences(draw, len(lengths), len(shapes))
     files = []
@@ -109,8 +120,12 @@ def unlike_files(draw: Draw) -> Pile:
                 name = f"v{k}"
                 position = Position.at(start, extent, base=100 * k)
                 variables.append(_variable(draw, name, dims, size, position, unlimited))
-        if static:
+        if static is not None:
             variables.append(_static(draw, sizes))
+        if static == "coordinate":
+            variables = [_pointing(v) for v in variables]
+        if dates:
+            variables.append(_dates(draw, size, 50 * i, unlimited))
         if special is not None:
             variables.append(SpecialVariable("special", ("time",), special, start=10 * i))
         root = GroupSpec(
@@ -134,6 +149,8 @@ def unlike_files(draw: Draw) -> Pile:
         "data_vars": draw(st.sampled_from(("minimal", "all"))),
         "combine_attrs": draw(st.sampled_from(("override", "drop", "drop_conflicts"))),
     }
+    if len(files) == 1:  # undecoded files that differ are refused
+        arguments |= draw(st.sampled_from(OPTIONS))
     if by_coords:
         arguments |= {"combine": "by_coords"}
     else:
@@ -170,6 +187,27 @@ def _static(draw: Draw, sizes: Mapping[str, int]) -> VariableSpec:
     """A variable without time, the same in every file, and stored in its own way in each."""
     var = variable("mask", ("lat", "lon"), draw(st.sampled_from(("<i2", ">i2"))))
     return _stored(draw, var, sizes, unlimited=False, holes=False)
+
+
+def _pointing(var: Any) -> Any:
+    """`var`, naming the static variable as its coordinate."""
+    if not isinstance(var, VariableSpec) or not var.name.startswith("v"):
+        return var
+    return var.with_attrs(coordinates=text("mask"))
+
+
+def _dates(draw: Draw, size: Mapping[str, int], start: int, unlimited: bool) -> VariableSpec:
+    """Times that are data, with or without a missing value among them."""
+    units, _, _ = draw(st.sampled_from(EPOCHS))
+    var = VariableSpec("seen", ("time",), draw(st.sampled_from(("<i4", "<f8", "<i2"))))
+    var = replace(var.with_attrs(units=text(units)), position=Position(base=start))
+    if draw(st.booleans()):
+        fill = typed(start, var.stored)
+        var = replace(
+            var.with_attrs(_FillValue=fill),
+            position=Position(base=start, sprinkle=(start,), every=2),
+        )
+    return _stored(draw, var, size, unlimited=unlimited, holes=False)
 
 
 def _variable(
@@ -232,7 +270,10 @@ def _with_fills(draw: Draw, var: VariableSpec) -> VariableSpec:
     floats = (-999.0, 1e4, float("nan"))
     fills = floats if var.dtype.kind == "f" else (int(info.min), int(info.max), 3, 7)
     chosen = draw(st.lists(st.sampled_from(fills), min_size=1, max_size=3, unique_by=repr))
-    which = draw(st.sampled_from(("_FillValue", "missing_value", "vector", "both")))
+    which = draw(st.sampled_from(("_FillValue", "missing_value", "vector", "both", "other type")))
+    if which == "other type":
+        other = draw(st.sampled_from(("<f8", "<f4") if var.dtype.kind == "f" else ("<f8", "<i8")))
+        var = var.with_attrs(_FillValue=typed(chosen[0], other))
     if which in ("_FillValue", "both"):
         var = var.with_attrs(_FillValue=typed(chosen[0], var.stored))
     if which in ("missing_value", "both"):
