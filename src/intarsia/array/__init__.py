@@ -5,9 +5,11 @@ indexing with lists and points, transposing, broadcasting, padding and casting g
 Whatever else NumPy is asked to do loads the values first.
 """
 
-from intarsia.array import functions as functions  # registers what works without loading
-from intarsia.array.base import BlockReader, LazyArray, load_together
+from intarsia.array import filling as filling  # registers what works without loading
+from intarsia.array import functions as functions
+from intarsia.array.base import LazyArray, load_together
 from intarsia.array.masks import LazyKey, LazyMask
+from intarsia.array.reader import BlockReader
 from intarsia.array.virtual import CASTABLE, VirtualArray
 
 __all__ = [

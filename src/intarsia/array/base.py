@@ -1,4 +1,4 @@
-"""What lazy arrays share: values on demand, for NumPy, xarray and dask."""
+"""What a lazy array offers: values on demand, for NumPy, xarray and dask."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from intarsia.array.dispatch import Loadable, call_function, call_ufunc
+from intarsia.array.reader import BlockReader
 from intarsia.engine.load import Named, load
 
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-"""NumPy functions that lazy arrays carry out themselves (see `intarsia.array.functions`)."""
+
+class LazyType(type):
+    """Type of lazy arrays, for what it says of itself.
+
+    xarray refuses to load variables of several lazy kinds together, and names their types.
+    """
+
+    def __repr__(cls) -> str:
+        return (
+            f"<class '{cls.__module__}.{cls.__qualname__}' (not loaded yet; beside dask arrays, "
+            "call .chunk() on the dataset first, so that all are dask arrays)>"
+        )
 
 
-type Request = tuple[Named, Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None]
-
-
-class Unloaded:
-    """Anything that stands for values which are not in memory."""
-
-    __slots__ = ()
-
-
-class LazyArray(Unloaded, NDArrayOperatorsMixin):
-    """What the lazy arrays share: values on demand, for NumPy, xarray and dask.
+class LazyArray(  # pyright: ignore[reportGeneralTypeIssues] the mixin is of no other metaclass
+    Loadable, NDArrayOperatorsMixin, metaclass=LazyType
+):
+    """What lazy arrays share: values on demand, for NumPy, xarray and dask.
 
     Attributes
     ----------
@@ -80,13 +85,18 @@ class LazyArray(Unloaded, NDArrayOperatorsMixin):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def request(self) -> Request:
-        """What the engine has to load, and what to do with it then (None: it is the values)."""
+    def request(self) -> Named:
+        """What the engine has to load."""
         raise NotImplementedError
 
     def load(self) -> npt.NDArray[Any]:
         """Read and decode all values."""
         return load_together([self])[0]
+
+    @staticmethod
+    def load_all(arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """Read and decode all values of several arrays, together."""
+        return load_together(arrays)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -99,8 +109,7 @@ class LazyArray(Unloaded, NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(isinstance(out, LazyArray) for out in kwargs.get("out", ())):
             return NotImplemented
-        inputs, kwargs = loaded((inputs, kwargs))
-        return getattr(ufunc, method)(*inputs, **kwargs)
+        return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self,
@@ -109,22 +118,11 @@ class LazyArray(Unloaded, NDArrayOperatorsMixin):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        return dispatch(func, types, args, kwargs)
+        return call_function(func, types, args, kwargs)
 
     def transpose(self, *axes: Any) -> Any:
         """Permute the dimensions."""
-        return self.load().transpose(*axes)
-
-    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
-        """Give another shape; loads the values."""
-        return self.load().reshape(*shape, **kwargs)
-
-    def astype(self, dtype: npt.DTypeLike, *args: Any, **kwargs: Any) -> Any:
-        """Cast to another type."""
-        dtype = np.dtype(dtype)
-        if dtype == self.dtype:
-            return self
-        return self.load().astype(dtype, *args, **kwargs)
+        raise NotImplementedError
 
     def item(self, *args: Any) -> Any:
         """A single value as a Python scalar."""
@@ -146,6 +144,11 @@ class LazyArray(Unloaded, NDArrayOperatorsMixin):
     def __complex__(self) -> complex:
         return complex(self.load())
 
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return int(self.load())
+
     def __copy__(self) -> Self:
         return self
 
@@ -161,65 +164,37 @@ class LazyArray(Unloaded, NDArrayOperatorsMixin):
         """The blocks that xarray is told of, per dimension."""
         raise NotImplementedError
 
-    @property
-    def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """Blocks that are good to read, per dimension."""
-        return self.chunks
-
     def __getitem__(self, key: Any) -> Any:
         raise NotImplementedError
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError("a virtual array is read-only; load() it first")
 
-
-class BlockReader:
-    """Reads blocks of a lazy array: an array-like without NumPy's protocols, for dask.
-
-    Parameters
-    ----------
-    array
-        What to read from.
-    """
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: LazyArray) -> None:
-        self.array = array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self.array.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return self.array.ndim
-
-    @property
-    def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """Blocks that are good to read."""
-        return self.array.blocks
-
-    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
-        return np.asarray(self.array[key])
-
-    def __array__(
-        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
-    ) -> npt.NDArray[Any]:
-        return self.array.__array__(dtype)
-
     def __dask_tokenize__(self) -> Any:
-        return self.array.__dask_tokenize__()  # type: ignore[attr-defined]
+        raise NotImplementedError
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BlockReader, (self.array,)
+
+def _loading(name: str) -> Callable[..., Any]:
+    """An array method that works on the loaded values."""
+
+    def method(self: LazyArray, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.load(), name)(*args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"LazyArray.{name}"
+    method.__doc__ = f"As `numpy.ndarray.{name}`, of the loaded values."
+    return method
+
+
+METHODS = (
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress"),
+    *("conj", "conjugate", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min"),
+    *("nonzero", "prod", "ravel", "round", "searchsorted", "std", "sum", "tobytes", "trace", "var"),
+)
+"""Methods of NumPy's arrays that load, as arrays in general are expected to have them."""
+
+for _name in METHODS:
+    setattr(LazyArray, _name, _loading(_name))
 
 
 def load_together(arrays: Sequence[LazyArray]) -> list[npt.NDArray[Any]]:
@@ -231,78 +206,16 @@ def load_together(arrays: Sequence[LazyArray]) -> list[npt.NDArray[Any]]:
         What to load; an array given twice is read once.
     """
     requests = [array.request() for array in arrays]
-    number: dict[int, int] = {}
+    number: dict[tuple[int, np.dtype[Any]], int] = {}
     distinct: list[Named] = []
-    for (segments, dtype, name), _ in requests:
-        if number.setdefault(id(segments), len(distinct)) == len(distinct):
+    for segments, dtype, name in requests:
+        if number.setdefault((id(segments), dtype), len(distinct)) == len(distinct):
             distinct.append((segments, dtype, name))
     values = load(distinct)
     taken: set[int] = set()
     results: list[npt.NDArray[Any]] = []
-    for (segments, _, _), finish in requests:
-        place = number[id(segments)]
-        result = values[place]
-        if finish is not None:
-            result = finish(result)
-        elif place in taken:
-            result = result.copy()
+    for segments, dtype, _ in requests:
+        place = number[id(segments), dtype]
+        results.append(values[place].copy() if place in taken else values[place])
         taken.add(place)
-        results.append(result)
     return results
-
-
-def dispatch(
-    func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Mapping[str, Any]
-) -> Any:
-    """Carry out a NumPy function: without loading where that is known, else on loaded values.
-
-    Beside dask arrays, lazy ones become dask arrays.
-    """
-    if any(kind.__module__.partition(".")[0] == "dask" for kind in types):
-        args, kwargs = _to_dask((args, kwargs))
-        return func(*args, **kwargs)
-    handler = FUNCTIONS.get(func)
-    if handler is not None:
-        result = handler(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
-    args, kwargs = loaded((args, kwargs))
-    return func(*args, **kwargs)
-
-
-def loaded(tree: Any) -> Any:
-    """A nest of tuples, lists and dicts with the lazy arrays in it loaded, all together."""
-    found: dict[int, LazyArray] = {}
-
-    def collect(item: Any) -> Any:
-        if isinstance(item, LazyArray):
-            found[id(item)] = item
-        return item
-
-    _walk(tree, collect)
-    values = dict(zip(found, load_together(list(found.values())), strict=True))
-    return _walk(tree, lambda item: values[id(item)] if id(item) in values else np.asarray(item))
-
-
-def _walk(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nest with every unloaded thing changed."""
-    if isinstance(tree, Unloaded):
-        return change(tree)
-    if type(tree) is tuple:
-        return tuple(_walk(item, change) for item in tree)
-    if type(tree) is list:
-        return [_walk(item, change) for item in tree]
-    if type(tree) is dict:
-        return {name: _walk(item, change) for name, item in tree.items()}
-    return tree
-
-
-def _to_dask(tree: Any) -> Any:
-    import dask.array as da
-
-    def convert(item: Any) -> Any:
-        if isinstance(item, LazyArray):
-            return da.from_array(item, chunks=item.blocks)
-        return np.asarray(item)
-
-    return _walk(tree, convert)

@@ -1,4 +1,4 @@
-"""NumPy functions that lazy arrays carry out without being loaded."""
+"""NumPy functions that move, join and repeat virtual arrays, without loading them."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from intarsia.array.base import FUNCTIONS, LazyArray
-from intarsia.array.keys import normal_axis
-from intarsia.array.masks import LazyMask
+from intarsia.array.dispatch import implements
+from intarsia.array.keys import IntArray, axes_of, is_array, normal_axis
 from intarsia.array.virtual import CASTABLE, VirtualArray
 from intarsia.segments import Segments
 
 
-def _as_virtual(arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[VirtualArray] | None:
+def as_virtual(arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[VirtualArray] | None:
     """All as virtual arrays of one dtype, or ``None`` where one can't be."""
     if dtype.kind not in CASTABLE:
         return None
     result: list[VirtualArray] = []
     for array in arrays:
-        if isinstance(array, np.ndarray) and array.dtype.kind in CASTABLE:
-            array = VirtualArray.inline(array)
-        if not isinstance(array, VirtualArray):
+        item: Any = array
+        if is_array(item) and item.dtype.kind in CASTABLE:
+            item = VirtualArray.inline(item)
+        if not isinstance(item, VirtualArray):
             return None
-        result.append(array.astype(dtype))
+        result.append(item.astype(dtype))
     return result
 
 
-def _merged(arrays: Sequence[VirtualArray], segments: Segments, dtype: np.dtype[Any]) -> Any:
+def merged(arrays: Sequence[VirtualArray], segments: Segments, dtype: np.dtype[Any]) -> Any:
+    """An array of `segments` with the name and the notes of those it was made from."""
     name = next((array.name for array in arrays if array.name is not None), None)
-    sets = {array.notes for array in arrays}
-    notes = frozenset[str]().union(*sets)
+    notes = frozenset[str]().union(*{array.notes for array in arrays})
     return VirtualArray(segments, dtype, name, notes)
 
 
+@implements(np.concatenate)
 def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, **kwargs: Any) -> Any:
     arrays = list(arrays)
     if out is not None or kwargs or axis is None:
         return NotImplemented
     dtype = np.result_type(*{array.dtype for array in arrays})
-    virtual = _as_virtual(arrays, dtype)
+    virtual = as_virtual(arrays, dtype)
     if virtual is None:
         return NotImplemented
     axis = normal_axis(axis, virtual[0].ndim)
@@ -55,45 +55,54 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, **kwargs: Any) -> 
                 f"exactly: {first} and {array.shape}"
             )
     joined = Segments.concatenate([array.segments for array in virtual], axis)
-    return _merged(virtual, joined, dtype)
+    return merged(virtual, joined, dtype)
 
 
+@implements(np.stack)
 def _stack(arrays: Any, axis: Any = 0, out: Any = None, **kwargs: Any) -> Any:
     arrays = list(arrays)
     if out is not None or kwargs:
         return NotImplemented
+    if any(array.shape != arrays[0].shape for array in arrays):
+        raise ValueError("all input arrays must have the same shape")
     place = normal_axis(axis, arrays[0].ndim + 1)
     return _concatenate([np.expand_dims(array, place) for array in arrays], place)
 
 
-def _expand_dims(array: Any, axis: Any) -> Any:
-    if not isinstance(array, VirtualArray):
+@implements(np.expand_dims)
+def _expand_dims(a: Any, axis: Any) -> Any:
+    if not isinstance(a, VirtualArray):
         return NotImplemented
-    axes = axis if isinstance(axis, Sequence) else (axis,)
-    ndim = array.ndim + len(axes)
-    segments = array.segments
-    for place in sorted(normal_axis(one, ndim) for one in axes):
-        segments = segments.insert(place)
-    return array._with(segments)
+    given = axes_of(axis)
+    ndim = a.ndim + len(given)
+    places = {normal_axis(one, ndim) for one in given}
+    if len(places) < len(given):
+        raise ValueError("repeated axis")
+    rest = iter([slice(None)] * a.ndim)
+    return a[tuple(None if n in places else next(rest) for n in range(ndim))]
 
 
-def _squeeze(array: Any, axis: Any = None) -> Any:
-    if not isinstance(array, VirtualArray):
+@implements(np.squeeze)
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    if not isinstance(a, VirtualArray):
         return NotImplemented
     if axis is None:
-        axes = {n for n, size in enumerate(array.shape) if size == 1}
+        axes = {n for n, size in enumerate(a.shape) if size == 1}
     else:
-        given = axis if isinstance(axis, Sequence) else (axis,)
-        axes = {normal_axis(one, array.ndim) for one in given}
-        if any(array.shape[one] != 1 for one in axes):
+        axes = {normal_axis(one, a.ndim) for one in axes_of(axis)}
+        if any(a.shape[one] != 1 for one in axes):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return array[tuple(0 if n in axes else slice(None) for n in range(array.ndim))]
+    return a[tuple(0 if n in axes else slice(None) for n in range(a.ndim))]
 
 
-def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+@implements(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """As `numpy.broadcast_to`: dimensions are repeated without a copy."""
     if not isinstance(array, VirtualArray):
         return NotImplemented
     shape = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
+    if shape == array.shape:
+        return array
     # raises as NumPy does where the shapes don't fit
     np.broadcast_to(np.broadcast_to(np.empty((), np.uint8), array.shape), shape)
     segments = array.segments
@@ -102,124 +111,99 @@ def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     for axis, size in enumerate(shape):
         if segments.shape[axis] != size:
             segments = segments.repeat(axis, size)
-    return array._with(segments)
+    return array.replaced(segments)
 
 
-def _transpose(a: LazyArray, axes: Any = None) -> Any:
+@implements(np.transpose)
+def _transpose(a: Any, axes: Any = None) -> Any:
+    if not isinstance(a, VirtualArray):
+        return NotImplemented
     return a.transpose() if axes is None else a.transpose(tuple(axes))
 
 
-def _moveaxis(a: LazyArray, source: Any, destination: Any) -> Any:
-    sources = [source] if np.ndim(source) == 0 else list(source)
-    places = [destination] if np.ndim(destination) == 0 else list(destination)
-    moved = [normal_axis(axis, a.ndim) for axis in sources]
+@implements(np.moveaxis)
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    if not isinstance(a, VirtualArray):
+        return NotImplemented
+    moved = [normal_axis(axis, a.ndim) for axis in axes_of(source)]
+    places = [normal_axis(place, a.ndim) for place in axes_of(destination)]
     order = [axis for axis in range(a.ndim) if axis not in moved]
-    for place, axis in sorted(zip([normal_axis(p, a.ndim) for p in places], moved, strict=True)):
+    for place, axis in sorted(zip(places, moved, strict=True)):
         order.insert(place, axis)
     return a.transpose(tuple(order))
 
 
-def _swapaxes(a: LazyArray, axis1: Any, axis2: Any) -> Any:
+@implements(np.swapaxes)
+def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+    if not isinstance(a, VirtualArray):
+        return NotImplemented
     order = list(range(a.ndim))
     one, two = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     order[one], order[two] = order[two], order[one]
     return a.transpose(tuple(order))
 
 
+@implements(np.flip)
 def _flip(m: Any, axis: Any = None) -> Any:
     if not isinstance(m, VirtualArray):
         return NotImplemented
-    given = range(m.ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+    given = range(m.ndim) if axis is None else axes_of(axis)
     axes = {normal_axis(one, m.ndim) for one in given}
     return m[tuple(slice(None, None, -1) if n in axes else slice(None) for n in range(m.ndim))]
 
 
-def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """Keep `x` outside whole slices, and put the constant `y` into them."""
-    if not isinstance(condition, LazyMask) or not condition.inverted:
+@implements(np.take)
+def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+    if not isinstance(a, VirtualArray) or isinstance(indices, VirtualArray):
         return NotImplemented
-    if not isinstance(x, VirtualArray) or np.ndim(y) or isinstance(y, LazyArray):
+    if axis is None or out is not None or mode != "raise":
         return NotImplemented
-    dtype = np.result_type(x, y)
-    if dtype.kind not in CASTABLE or condition.shape != x.shape:
+    return a[(*[slice(None)] * normal_axis(axis, a.ndim), np.asarray(indices))]
+
+
+@implements(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if not isinstance(a, VirtualArray) or axis is None:
         return NotImplemented
-    segments: Segments = x.astype(dtype).segments
-    for axis, vector in enumerate(condition.axes):
-        if vector is not None and vector.any():
-            segments = _fill(segments, axis, vector, y, dtype)
-    return VirtualArray(segments, dtype, x.name, x.notes)
+    shifts, axes = axes_of(shift), axes_of(axis)
+    if len(shifts) != len(axes):
+        return NotImplemented
+    result: VirtualArray = a
+    for by, place in zip(shifts, axes, strict=True):
+        place = normal_axis(place, a.ndim)
+        indices = np.roll(np.arange(a.shape[place]), by)
+        result = result[(*[slice(None)] * place, indices)]
+    return result
 
 
-def _fill(
-    segments: Segments, axis: int, vector: npt.NDArray[np.bool_], value: Any, dtype: np.dtype[Any]
-) -> Segments:
-    edges = np.flatnonzero(np.diff(vector)) + 1
-    parts: list[Segments] = []
-    begin = 0
-    for end in [*edges.tolist(), len(vector)]:
-        if vector[begin]:
-            shape = _resized(segments.shape, axis, end - begin)
-            parts.append(Segments.full(shape, value, dtype))
-        else:
-            key = [slice(None)] * segments.ndim
-            key[axis] = slice(begin, end)
-            parts.append(segments.select(key))
-        begin = end
-    return Segments.concatenate(parts, axis)
+@implements(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    if axis is None or isinstance(repeats, VirtualArray):
+        return NotImplemented
+    if not isinstance(a, VirtualArray):
+        return NotImplemented
+    axis = normal_axis(axis, a.ndim)
+    indices: IntArray = np.repeat(np.arange(a.shape[axis]), np.asarray(repeats, np.int64))
+    return a[(*[slice(None)] * axis, indices)]
 
 
+@implements(np.result_type)
 def _result_type(*arrays: Any) -> Any:
-    return np.result_type(*(a.dtype if isinstance(a, LazyArray) else a for a in arrays))
+    return np.result_type(*(a.dtype if isinstance(a, VirtualArray) else a for a in arrays))
 
 
-def _full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, **kwargs: Any) -> Any:
-    dtype = np.dtype(a.dtype if dtype is None else dtype)
-    if dtype.kind not in CASTABLE or np.ndim(fill_value):
-        return NotImplemented
-    return VirtualArray.full(a.shape if shape is None else shape, fill_value, dtype)
+@implements(np.shape)
+def _shape(a: Any) -> Any:
+    return a.shape
 
 
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """Constant padding, one value for all sides."""
-    value = kwargs.pop("constant_values", 0)
-    if mode != "constant" or kwargs or np.ndim(value) or not isinstance(array, VirtualArray):
-        return NotImplemented
-    if array.dtype.kind not in "biufc" or np.asarray(value).dtype.kind not in "biufc":
-        return NotImplemented
-    widths = np.broadcast_to(np.asarray(pad_width, np.int64), (array.ndim, 2)).tolist()
-    # as NumPy assigns the value into an array of this type
-    filled = np.full((), value, array.dtype)
-    segments = array.segments
-    for axis, sides in enumerate(widths):
-        before, after = (
-            [Segments.full(_resized(segments.shape, axis, n), filled, array.dtype)] if n else []
-            for n in sides
-        )
-        segments = Segments.concatenate([*before, segments, *after], axis)
-    return VirtualArray(segments, array.dtype, array.name, array.notes)
+@implements(np.ndim)
+def _ndim(a: Any) -> Any:
+    return a.ndim
 
 
-def _resized(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
-FUNCTIONS |= {
-    np.concatenate: _concatenate,
-    np.stack: _stack,
-    np.expand_dims: _expand_dims,
-    np.squeeze: _squeeze,
-    np.broadcast_to: _broadcast_to,
-    np.transpose: _transpose,
-    np.moveaxis: _moveaxis,
-    np.swapaxes: _swapaxes,
-    np.flip: _flip,
-    np.pad: _pad,
-    np.where: _where,
-    np.result_type: _result_type,
-    np.full_like: _full_like,
-    np.zeros_like: lambda a, dtype=None, **kwargs: _full_like(a, 0, dtype),
-    np.ones_like: lambda a, dtype=None, **kwargs: _full_like(a, 1, dtype),
-    np.shape: lambda a: a.shape,
-    np.ndim: lambda a: a.ndim,
-    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-}
+@implements(np.size)
+def _size(a: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return a.size
+    return int(np.prod([a.shape[one] for one in axes_of(axis)]))

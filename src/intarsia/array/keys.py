@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ type IntArray = npt.NDArray[Any]
 
 def expand_key(key: Any, ndim: int) -> list[Any]:
     """One entry per dimension (and ``None`` for new ones)."""
-    keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
+    keys: list[Any] = [*key] if is_tuple(key) else [key]
     used = sum(
         np.ndim(part) if _is_mask(part) else 1
         for part in keys
@@ -32,22 +32,24 @@ def expand_key(key: Any, ndim: int) -> list[Any]:
     result: list[Any] = []
     for part in keys:
         if _is_mask(part):
-            result.extend(np.nonzero(np.asarray(part)))
+            mask: npt.NDArray[Any] = np.asarray(part)
+            result.extend(np.nonzero(mask))
         else:
             result.append(part)
     return result
 
 
-def normal_key(part: Any, size: int, axis: int) -> slice | int | IntArray:
+def normal_key(part: Any, size: int, axis: int) -> slice[Any, Any, Any] | int | IntArray:
     """A slice, a non-negative integer, or an array of non-negative integers."""
-    if isinstance(part, slice):
+    if is_slice(part):
         return part
-    if isinstance(part, SupportsIndex) and np.ndim(part) == 0:
+    given: Any = part
+    if isinstance(part, SupportsIndex) and np.ndim(given) == 0:
         index = operator.index(part)
         if not -size <= index < size:
             raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
         return index % size
-    indices = np.asarray(part)
+    indices = np.asarray(given)
     if indices.size == 0:
         indices = indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
@@ -60,12 +62,57 @@ def normal_key(part: Any, size: int, axis: int) -> slice | int | IntArray:
     return np.where(indices < 0, indices + size, indices)
 
 
+def window(indices: range) -> slice[int, int | None, int]:
+    """The slice, the same for the same indices, that selects a range of non-negative indices."""
+    if not indices:
+        return slice(0, 0, 1)
+    if len(indices) == 1:
+        return slice(indices[0], indices[0] + 1, 1)
+    stop = indices[-1] + (1 if indices.step > 0 else -1)
+    return slice(indices[0], stop if stop >= 0 else None, indices.step)
+
+
 def normal_axis(axis: Any, ndim: int) -> int:
     """A non-negative axis."""
     index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise np.exceptions.AxisError(index, ndim)
     return index % ndim
+
+
+def is_slice(part: Any) -> TypeGuard[slice[Any, Any, Any]]:
+    """Whether part of a key is a slice."""
+    return isinstance(part, slice)
+
+
+def is_tuple(key: Any) -> TypeGuard[tuple[Any, ...]]:
+    """Whether a key has several parts."""
+    return isinstance(key, tuple)
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a sequence."""
+    return isinstance(value, Sequence)
+
+
+def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether a value can be iterated over."""
+    return isinstance(value, Iterable)
+
+
+def is_array(value: Any) -> TypeGuard[npt.NDArray[Any]]:
+    """Whether a value is a NumPy array."""
+    return isinstance(value, np.ndarray)
+
+
+def unpacked(arguments: Sequence[Any]) -> Sequence[Any]:
+    """Arguments that may be given as one sequence."""
+    return arguments[0] if len(arguments) == 1 and is_sequence(arguments[0]) else arguments
+
+
+def axes_of(axis: Any) -> tuple[Any, ...]:
+    """One or several axes (or shifts) as a tuple."""
+    return tuple(axis) if is_iterable(axis) else (axis,)
 
 
 def are_apart(axes: Sequence[int]) -> bool:
@@ -102,6 +149,15 @@ def _is_mask(part: Any) -> bool:
     return getattr(part, "dtype", None) == np.bool_ and np.ndim(part) > 0
 
 
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Shape of index arrays broadcast against each other."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        texts = " ".join(str(shape) for shape in shapes)
+        raise IndexError(f"indexing arrays could not be broadcast together: {texts}") from error
+
+
 def owners_of(arrays: Mapping[int, IntArray], ndim: int) -> list[int | None] | None:
     """Which array varies along each dimension of their broadcast shape.
 
@@ -124,8 +180,7 @@ def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
     """The order of dimensions that `transpose` is asked for."""
     if not axes or tuple(axes) == (None,):
         return tuple(reversed(range(ndim)))
-    given: Any = axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes
-    order = tuple(normal_axis(axis, ndim) for axis in given)
+    order = tuple(normal_axis(axis, ndim) for axis in unpacked(axes))
     if sorted(order) != list(range(ndim)):
         raise ValueError("axes don't match array")
     return order

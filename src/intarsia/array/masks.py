@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.array.base import Unloaded, dispatch
+from intarsia.array.dispatch import Unloaded, call_function
 
 type IntArray = npt.NDArray[Any]
 
@@ -94,7 +94,7 @@ class LazyMask(Unloaded):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        return dispatch(func, types, args, kwargs)
+        return call_function(func, types, args, kwargs)
 
 
 class LazyKey:

@@ -5,23 +5,30 @@ Slicing, flipping, transposing, lists of indices, points and casting give anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.array.base import LazyArray, Request
+from intarsia.array.base import LazyArray
 from intarsia.array.blocks import WHOLE_BYTES, digest, preferred_chunks
 from intarsia.array.keys import (
     are_apart,
+    common_shape,
     expand_key,
+    is_array,
+    is_slice,
     normal_key,
     owners_of,
     permutation,
     runs_of,
+    unpacked,
+    window,
 )
 from intarsia.encoding import Case, Codec, Encoding
+from intarsia.engine.load import Named
 from intarsia.grid import regular_chunks
 from intarsia.references import References, Sources
 from intarsia.segments import Segments
@@ -29,6 +36,15 @@ from intarsia.segments import Segments
 type IntArray = npt.NDArray[Any]
 
 EVERY = slice(None)
+
+_NOT = Codec.make("not", dtype="|b1")
+
+TESTS: dict[np.ufunc, Codec] = {
+    np.isnan: Codec.make("isnan", dtype="|b1"),
+    np.logical_not: _NOT,
+    np.invert: _NOT,
+}
+"""Functions that become a step of decoding; what xarray asks of missing values stays virtual."""
 
 CASTABLE = "biufcSU"
 """Kinds of dtype that stay virtual under `astype`."""
@@ -49,9 +65,10 @@ class VirtualArray(LazyArray):
         Remarks that travel with the array.
     """
 
-    __slots__ = ("segments",)
+    __slots__ = ("_made", "segments")
 
     segments: Segments
+    _made: WeakValueDictionary[tuple[Any, ...], VirtualArray] | None
 
     def __init__(
         self,
@@ -61,6 +78,7 @@ class VirtualArray(LazyArray):
         notes: Iterable[str] = (),
     ) -> None:
         self.segments = segments
+        self._made = None
         self.dtype = np.dtype(dtype)
         self.name = name
         self.notes = notes if isinstance(notes, frozenset) else frozenset(notes)
@@ -143,9 +161,10 @@ class VirtualArray(LazyArray):
 
     def with_notes(self, *notes: str) -> VirtualArray:
         """The array with further remarks."""
-        return self._with(self.segments, self.notes.union(notes))
+        return self.replaced(self.segments, self.notes.union(notes))
 
-    def _with(self, segments: Segments, notes: frozenset[str] | None = None) -> VirtualArray:
+    def replaced(self, segments: Segments, notes: frozenset[str] | None = None) -> VirtualArray:
+        """Other segments with the same type of values, name and notes."""
         return VirtualArray(segments, self.dtype, self.name, self.notes if notes is None else notes)
 
     def __repr__(self) -> str:
@@ -167,22 +186,11 @@ class VirtualArray(LazyArray):
     def __dask_tokenize__(self) -> tuple[str, str]:
         return ("intarsia.VirtualArray", digest(self.segments, self.dtype))
 
-    def request(self) -> Request:
+    def request(self) -> Named:
         """The segments, all of them."""
-        return (self.segments, self.dtype, self.name), None
+        return self.segments, self.dtype, self.name
 
     def __getitem__(self, key: Any) -> Any:
-        parts, new_axes = self._parts(key)
-        if any(isinstance(part, np.ndarray) for part in parts):
-            # NumPy lets new axes take part in advanced indexing: nobody relies on it lazily
-            return self.load()[key] if new_axes else self._with(self._advanced(parts))
-        segments = self.segments.select(parts)
-        for axis in new_axes:
-            segments = segments.insert(axis)
-        return self._with(segments)
-
-    def _parts(self, key: Any) -> tuple[list[Any], list[int]]:
-        """One slice, integer or list of integers per dimension, and where new axes appear."""
         parts: list[Any] = []
         new_axes: list[int] = []
         axis = 0
@@ -191,17 +199,53 @@ class VirtualArray(LazyArray):
                 new_axes.append(axis)
                 axis += 1
                 continue
-            place = len(parts)
-            parts.append(normal_key(part, self.shape[place], place))
-            axis += isinstance(part, slice)
-        return parts, new_axes
+            size = self.shape[len(parts)]
+            part = normal_key(part, size, len(parts))
+            if is_slice(part):
+                part = window(range(*part.indices(size)))
+                axis += 1
+            parts.append(part)
+        if any(is_array(part) for part in parts):
+            # NumPy lets new axes take part in advanced indexing: nobody relies on it lazily
+            if new_axes:
+                return self.load()[key]
+            return self._derived(("points", *map(_hashable, parts)), lambda: self._advanced(parts))
+        whole = [slice(0, size, 1) for size in self.shape]
+        if parts == whole and not new_axes:
+            return self
+        return self._derived(
+            ("slices", *parts, tuple(new_axes)), lambda: self._basic(parts, new_axes)
+        )
+
+    def _derived(
+        self, key: tuple[Any, ...], make: Callable[[], Segments], dtype: npt.DTypeLike | None = None
+    ) -> VirtualArray:
+        """The one array that is made from this one in a certain way, as long as it is in use.
+
+        xarray takes arrays for equal without reading them only where they are the same object; so
+        the same piece of a coordinate, taken twice, had better be.
+        """
+        if self._made is None:
+            self._made = WeakValueDictionary()
+        found = self._made.get(key)
+        if found is None:
+            dtype = self.dtype if dtype is None else dtype
+            new = VirtualArray(make(), dtype, self.name, self.notes)
+            found = self._made.setdefault(key, new)
+        return found
+
+    def _basic(self, parts: list[Any], new_axes: list[int]) -> Segments:
+        segments = self.segments.select(parts)
+        for axis in new_axes:
+            segments = segments.insert(axis)
+        return segments
 
     def _advanced(self, parts: list[Any]) -> Segments:
         """Index with arrays of integers, which vary along axes of their own or together."""
         advanced = [axis for axis, part in enumerate(parts) if not isinstance(part, slice)]
         place = 0 if are_apart(advanced) else advanced[0]
         arrays = {axis: np.asarray(parts[axis]) for axis in advanced}
-        shape = np.broadcast_shapes(*(where.shape for where in arrays.values()))
+        shape = common_shape([where.shape for where in arrays.values()])
         plain = [
             int(arrays[axis].reshape(-1)[0]) if axis in arrays and arrays[axis].size == 1 else part
             for axis, part in enumerate(parts)
@@ -209,7 +253,7 @@ class VirtualArray(LazyArray):
         left = [axis for axis, part in enumerate(plain) if not isinstance(part, int)]
         number = {axis: n for n, axis in enumerate(left)}
         varying = {number[axis]: arrays[axis] for axis in left if axis in arrays}
-        segments = self.segments.select([p if isinstance(p, int | slice) else EVERY for p in plain])
+        segments = self.segments.select([EVERY if is_array(part) else part for part in plain])
         owners = owners_of(varying, len(shape))
         if owners is None:
             spread = {axis: np.broadcast_to(where, shape) for axis, where in varying.items()}
@@ -223,6 +267,14 @@ class VirtualArray(LazyArray):
             if axis is None:
                 segments = segments.insert(place + dim)
         return segments
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        step = TESTS.get(ufunc)
+        if step is None or method != "__call__" or kwargs or self.dtype.kind not in "biufc":
+            return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        if ufunc is np.invert and self.dtype != bool:
+            return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        return self._derived(("step", step), lambda: self.segments.extend([step], {}), bool)
 
     def astype(self, dtype: npt.DTypeLike, *args: Any, **kwargs: Any) -> Any:
         """Cast to another type; numbers and fixed strings stay virtual."""
@@ -239,12 +291,11 @@ class VirtualArray(LazyArray):
         order = permutation(axes, self.ndim)
         if order == tuple(range(self.ndim)):
             return self
-        return self._with(self.segments.transpose(order))
+        return self._derived(("transpose", *order), lambda: self.segments.transpose(order))
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
         """Give another shape. Only dimensions of length one come and go without loading."""
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        wanted = tuple(int(size) for size in wanted)
+        wanted = tuple(int(size) for size in unpacked(shape))
         kept = tuple(size for size in self.shape if size != 1)
         if tuple(size for size in wanted if size != 1) != kept:
             return self.load().reshape(wanted, **kwargs)
@@ -252,8 +303,39 @@ class VirtualArray(LazyArray):
         result: VirtualArray = self[(*key, ...)]
         for axis, size in enumerate(wanted):
             if size == 1:
-                result = result._with(result.segments.insert(axis))
+                result = result.replaced(result.segments.insert(axis))
         return result
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Drop dimensions of length one."""
+        return np.squeeze(self, axis)  # type: ignore[arg-type]
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Swap two dimensions."""
+        return np.swapaxes(self, axis1, axis2)  # type: ignore[arg-type]
+
+    def take(self, indices: Any, axis: Any = None, **kwargs: Any) -> Any:
+        """Indices along a dimension."""
+        return np.take(self, indices, axis, **kwargs)  # type: ignore[arg-type]
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Repeat elements along a dimension."""
+        return np.repeat(self, repeats, axis)  # type: ignore[arg-type]
+
+    @property
+    def real(self) -> Any:
+        """The real part: the array itself, unless it is complex."""
+        return np.real(self.load()) if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part: zeros, unless the array is complex."""
+        return np.imag(self.load()) if self.dtype.kind == "c" else np.zeros_like(self)  # type: ignore[call-overload]
+
+
+def _hashable(part: Any) -> Any:
+    """A part of a key as something that compares by its values."""
+    return (part.shape, part.tobytes()) if is_array(part) else part
 
 
 def _count(number: int, noun: str) -> str:

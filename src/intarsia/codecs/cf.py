@@ -11,6 +11,8 @@ instead of one per variable:
 ``scale``
     ``data.astype(dtype)``, then ``data *= scale`` and ``data += offset`` in place, each where the
     step has it.
+``isnan``, ``not``
+    ``np.isnan(data)`` and ``np.logical_not(data)``: tests of values that are decoded already.
 
 The types of the parameters take part: NumPy (NEP 50) compares and multiplies in the type that
 both operands promote to, so a float32 array times a float64 scale differs from the same times a
@@ -35,6 +37,9 @@ __all__ = ["apply_steps"]
 
 type Array = npt.NDArray[Any]
 
+_TESTS = {"isnan": np.isnan, "not": np.logical_not}
+"""Steps that give booleans."""
+
 _BLOCK = 1 << 17
 """Elements per block: all steps of a block run while it is in the processor's cache."""
 
@@ -45,7 +50,7 @@ def apply_steps(steps: Sequence[Codec], data: Array, parameters: Array) -> Array
     Parameters
     ----------
     steps : sequence of Codec
-        ``cast``, ``mask`` and ``scale`` steps, in decoding order.
+        ``cast``, ``mask``, ``scale``, ``isnan`` and ``not`` steps, in decoding order.
     data : ndarray, shape (n, elements)
         Stored elements, of any byte order. Not modified.
     parameters : structured ndarray, shape (n,) or (1,)
@@ -115,6 +120,9 @@ def _plan(steps: tuple[Codec, ...], parameters: np.dtype[Any]) -> tuple[_Step, .
 
 def _expand(codec: Codec, parameters: np.dtype[Any]) -> Iterator[_Step]:
     config = codec.config
+    if codec.name in _TESTS:
+        yield _Step(codec.name, np.dtype(bool))
+        return
     if codec.name not in ("cast", "mask", "scale"):
         raise ValueError(f"no such decoding step: {codec}")
     dtype = np.dtype(config["dtype"]).newbyteorder("=")
@@ -171,6 +179,9 @@ def _decode(steps: Sequence[_Bound], data: Array, rows: slice, out: Array) -> No
             if not ours and _is_reinterpretation(data.dtype, dtype):
                 data = data.view(dtype.newbyteorder(data.dtype.byteorder))
                 continue
+        if name in _TESTS:
+            data, ours = _TESTS[name](data), True
+            continue
         if data.dtype != dtype or not ours:
             data, ours = _converted(data, dtype, out), True
         here = [operand[rows] if len(operand) > 1 else operand for operand in operands]
