@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import glob
 import os
 
 import h5py
 import netCDF4
 import numpy as np
 import pytest
-from h5py import h5d, h5f, h5p, h5s, h5t
+from h5py import h5d, h5f, h5p, h5s, h5t, h5z
 
 from intarsia.errors import ShortRead, SourceMissing
 from intarsia.io.fetch import observe
@@ -96,6 +98,42 @@ def test_one_dimension_that_can_grow(tmp_path, libver, compression, shape, limit
         )
         dataset[keys[part]] = values[keys[part]]
     assert_as_xarray(path)
+
+
+def chunk_options():
+    """The function of the HDF5 library that h5py does not offer, where it can be found."""
+    for path in glob.glob(os.path.join(os.path.dirname(h5py.__file__), "../h5py.libs/libhdf5-*")):
+        function = ctypes.CDLL(path).H5Pset_chunk_opts
+        function.argtypes = [ctypes.c_int64, ctypes.c_uint]
+        return function
+    pytest.skip("the HDF5 library that h5py uses is not beside it")
+
+
+@pytest.mark.parametrize("option", [0, 2])
+@pytest.mark.parametrize("dtype", ["<i4", ">f8", "u1"])
+@pytest.mark.parametrize("filters", ["s", "d", "sd", "sdf", "f", "sl", "l"])
+def test_partial_chunks_that_are_left_unfiltered(tmp_path, option, dtype, filters):
+    path = tmp_path / "x.h5"
+    add = {
+        "s": lambda dcpl: dcpl.set_shuffle(),
+        "d": lambda dcpl: dcpl.set_deflate(4),
+        "f": lambda dcpl: dcpl.set_fletcher32(),
+        "l": lambda dcpl: dcpl.set_filter(h5z.FILTER_LZF, h5z.FLAG_OPTIONAL),
+    }
+    number = np.arange(9 * 13)
+    first = np.where(number % 13 == 10, 1, 0)  # the same, shuffled or not, in most chunks
+    first[-1] = 300
+    for values in (number, number * 0, number % 7 * 2**20 + number, first):
+        values = values.reshape(9, 13).astype(dtype)
+        dcpl = h5p.create(h5p.DATASET_CREATE)
+        dcpl.set_chunk((4, 5))
+        for name in filters:
+            add[name](dcpl)
+        chunk_options()(dcpl.id, option)
+        with h5py.File(path, "w", libver="latest") as file:
+            kind, space = h5t.py_create(values.dtype), h5s.create_simple((9, 13))
+            h5py.Dataset(h5d.create(file.id, b"x", kind, space, dcpl))[...] = values
+        assert_as_xarray(path)
 
 
 def test_chunks_allocated_early(tmp_path):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5s
 
+from intarsia.codecs.filters import unshuffle
 from intarsia.errors import CorruptFile
 from intarsia.grid import grid_shape, strides_of
 from intarsia.references import References
@@ -21,7 +23,11 @@ type Table = npt.NDArray[np.uint64]
 
 
 def chunk_references(
-    file: Opened, dataset: Any, shape: tuple[int, ...], chunks: tuple[int, ...]
+    file: Opened,
+    dataset: Any,
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    filters: Sequence[int],
 ) -> References:
     """References to the chunks of a dataset.
 
@@ -33,6 +39,8 @@ def chunk_references(
         Low-level dataset.
     shape, chunks
         Its shape and chunk shape.
+    filters
+        Numbers of its filters.
 
     Raises
     ------
@@ -50,6 +58,8 @@ def chunk_references(
         return References.missing()
     number = place.astype(np.int64) @ np.array(strides_of(grid), np.int64)
     masks = table[:, rank].astype(np.uint32)
+    if filters:
+        masks[_unfiltered(dataset, table, place, shape, chunks, filters)] = (1 << len(filters)) - 1
     offsets = table[:, rank + 1] + np.uint64(file.base[0])
     lengths = table[:, rank + 2]
     end = int((offsets + lengths).max())
@@ -121,3 +131,47 @@ def _unswizzled(
     except HDF5_ERRORS:
         return place  # there is no such chunk: what was reported is right
     return true
+
+
+_SHUFFLE = 2
+
+
+def _unfiltered(
+    dataset: Any,
+    table: Table,
+    place: Table,
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    filters: Sequence[int],
+) -> npt.NDArray[np.intp]:
+    """Rows of the chunks that lie partly outside the array and were left unfiltered for that.
+
+    HDF5 has an option for that (``H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS``), which it neither tells
+    through h5py nor marks in the filter masks. Then all such chunks have the length of unfiltered
+    ones, and one of them holds, as it is stored, the values that the library reads from it.
+    """
+    none = np.empty(0, np.intp)
+    rank = len(shape)
+    last = [n // c if n % c else -1 for n, c in zip(shape, chunks, strict=True)]
+    partial = (place.astype(np.int64) == last).any(axis=1)
+    nbytes = dataset.get_type().get_size() * prod(chunks)
+    whole = table[:, rank + 2] == nbytes
+    unmasked = table[:, rank] == 0
+    rows = np.flatnonzero(partial & unmasked)
+    if not len(rows) or not whole[rows].all():
+        return none
+    for row in rows:
+        origin = tuple(int(n) * chunk for n, chunk in zip(place[row], chunks, strict=True))
+        size = tuple(min(c, n - o) for c, n, o in zip(chunks, shape, origin, strict=True))
+        stored = np.frombuffer(dataset.read_direct_chunk(origin)[1], np.uint8)
+        itemsize = nbytes // prod(chunks)
+        if set(filters) == {_SHUFFLE} and bytes(unshuffle(stored, itemsize)) == stored.tobytes():
+            continue  # shuffled or not, it is the same
+        element = np.dtype(("V", itemsize))
+        values = np.empty(size, element)
+        space = dataset.get_space()
+        space.select_hyperslab(origin, size)
+        dataset.read(h5s.create_simple(size), space, values, dataset.get_type())
+        inside = stored.view(element).reshape(chunks)[tuple(slice(0, n) for n in size)]
+        return rows if inside.tobytes() == values.tobytes() else none
+    return none

@@ -118,9 +118,9 @@ def layout(
     if kind == h5d.CHUNKED:
         chunks: tuple[int, ...] = creation.get_chunk()
         filters = _filters(dataset, creation, element, chunks, fill)
-        return Layout(
-            chunks, filters, (Piece(None, None, chunk_references(file, dataset, shape, chunks)),)
-        )
+        numbers = [number for number, _, _, _ in pipeline(creation)]
+        references = chunk_references(file, dataset, shape, chunks, numbers)
+        return Layout(chunks, filters, (Piece(None, None, references),))
     whole = tuple(max(size, 1) for size in shape)
     if prod(shape) == 0:
         return Layout(whole, (), (Piece(None, None, References.missing()),))
