@@ -11,6 +11,7 @@ from intarsia.array import LazyArray, VirtualArray
 from intarsia.combine import Report, report_from_parts
 from intarsia.xarray.explaining import Explanation, explain
 from intarsia.xarray.internals import data_of, updated, variables_of, with_data
+from intarsia.xarray.notes import notes_of
 from intarsia.xarray.summaries import parts_of
 
 
@@ -90,6 +91,9 @@ class IntarsiaAccessor:
             data = _unwrapped(data_of(variable))
             if isinstance(data, LazyArray) and data.notes:
                 notes[str(name)] = tuple(sorted(data.notes))
+        own = set(notes_of(self._dataset)).difference(*notes.values())
+        if own:
+            notes[""] = tuple(sorted(own))
         return notes
 
 

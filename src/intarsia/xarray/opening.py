@@ -26,6 +26,7 @@ from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.xarray.internals import data_of, updated, variables_of
+from intarsia.xarray.notes import with_notes
 
 type Unsupported = Literal["raise", "copy", "skip"]
 
@@ -106,18 +107,27 @@ def open_dataset(
     )
     if unsupported not in ("raise", "copy", "skip"):
         raise ValueError(f"unsupported must be 'raise', 'copy' or 'skip', got {unsupported!r}")
-    path = os.path.abspath(os.path.expanduser(os.fspath(filename_or_obj)))
+    path = local_path(filename_or_obj)
     scanned = scan(path, group=group, phony_dims=phony_dims)
-    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-    scanned = replace(
-        scanned,
-        variables=_supported(scanned, dropped, unsupported),
-    )
-    dataset = _decode(scanned, options, dropped, set(loadable_variables or ()), unsupported)
+    asked = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+    dropped = set(asked)
+    supported = replace(scanned, variables=_supported(scanned, dropped, unsupported))
+    dataset = _decode(supported, options, dropped, set(loadable_variables or ()), unsupported)
+    notes = [
+        f"left out of {path}: {name!r}, {_reason(scanned, str(name))}"
+        for name in scanned.variables
+        if name not in dataset.variables and name not in asked
+    ]
+    dataset = with_notes(dataset, notes)
     if create_default_indexes:
         dataset = _with_indexes(dataset)
-    dataset.encoding = {"unlimited_dims": set(scanned.unlimited), "source": path}
+    dataset.encoding |= {"unlimited_dims": set(scanned.unlimited), "source": path}
     return dataset if chunks is None else chunk(dataset, chunks)
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path that a user means."""
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
@@ -165,11 +175,17 @@ def _supported(
     return result
 
 
+def _reason(scanned: Scanned, name: str) -> str:
+    """Why a variable was left out."""
+    data = scanned.variables[name].data
+    return data.reason if isinstance(data, Opaque) else "which xarray would decode wrongly"
+
+
 def _copied(variable: ScannedVariable, data: Opaque) -> bool:
     """Whether a variable is of the kinds that are always loaded, and can be."""
     if data.loader is None:
         return False
-    metadata = getattr(variable.encoding.get("dtype"), "metadata", None) or {}
+    metadata: Mapping[str, Any] = getattr(variable.encoding.get("dtype"), "metadata", None) or {}
     return data.dtype.kind in LOADED_KINDS or "enum" in metadata or not data.shape
 
 

@@ -12,6 +12,7 @@ from intarsia.array import LazyArray, VirtualArray
 from intarsia.combine import Decision, Report
 from intarsia.references import Sources
 from intarsia.xarray.internals import data_of, updated, variables_of, with_data, with_encoding
+from intarsia.xarray.notes import notes_of, with_notes
 from intarsia.xarray.pile import Pile
 
 
@@ -31,7 +32,7 @@ def tidied(combined: xr.Dataset, pile: Pile, decision: Decision) -> xr.Dataset:
         if numbers is not None and united is not None:
             segments = segments.renumbered(united, numbers)
         array = VirtualArray(segments, array.dtype, array.name, array.notes)
-        array = array.with_notes(*notes.get(str(name), ()), *notes.get("", ()))
+        array = array.with_notes(*notes.get(str(name), ()))
         variables[name] = with_data(variables_of(combined)[name], array)
     for name, variable in variables_of(combined).items():
         if not isinstance(data_of(variable), LazyArray):
@@ -39,6 +40,8 @@ def tidied(combined: xr.Dataset, pile: Pile, decision: Decision) -> xr.Dataset:
             variables[name] = with_encoding(variable, kept)
     result = updated(combined, variables)
     result.encoding = {}
+    of_files = dict.fromkeys(note for dataset in pile.datasets for note in notes_of(dataset))
+    result = with_notes(result, [*notes.get("", ()), *of_files])
     unlimited = [set(ds.encoding.get("unlimited_dims", ())) for ds in pile.datasets]
     if unlimited and all(dims == unlimited[0] for dims in unlimited):
         result.encoding["unlimited_dims"] = unlimited[0]

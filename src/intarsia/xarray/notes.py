@@ -1,0 +1,33 @@
+"""Remarks on datasets: carried by each virtual array, and by the dataset where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import xarray as xr
+
+from intarsia.array import VirtualArray
+from intarsia.xarray.internals import Variables, data_of, updated, variables_of, with_data
+
+NOTES = "intarsia_notes"
+"""Key of `xarray.Dataset.encoding`, where no virtual array can carry them."""
+
+
+def with_notes(dataset: xr.Dataset, notes: Iterable[str]) -> xr.Dataset:
+    """The dataset with remarks about the whole."""
+    notes = tuple(notes)
+    if not notes:
+        return dataset
+    changed: Variables = {}
+    for name, variable in variables_of(dataset).items():
+        data = data_of(variable)
+        if isinstance(data, VirtualArray):
+            changed[name] = with_data(variable, data.with_notes(*notes))
+    result = updated(dataset, changed) if changed else dataset.copy()
+    result.encoding = {**dataset.encoding, NOTES: (*notes_of(dataset), *notes)}
+    return result
+
+
+def notes_of(dataset: xr.Dataset) -> tuple[str, ...]:
+    """Remarks that the dataset itself carries."""
+    return tuple(dataset.encoding.get(NOTES, ()))
