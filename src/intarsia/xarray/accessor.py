@@ -15,7 +15,7 @@ from intarsia.xarray.notes import notes_of
 from intarsia.xarray.summaries import parts_of
 
 
-@xr.register_dataset_accessor("intarsia")
+@xr.register_dataset_accessor("intarsia")  # pyright: ignore[reportUnknownMemberType]
 class IntarsiaAccessor:
     """What Intarsia knows about a dataset.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import xarray as xr
 from xarray.backends import BackendEntrypoint
@@ -53,6 +53,7 @@ class IntarsiaBackend(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Never by itself: netCDF files have engines that users expect."""
-        return isinstance(filename_or_obj, str | os.PathLike) and os.fspath(
-            filename_or_obj
-        ).endswith(".intarsia")
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        path = os.fspath(cast("str | os.PathLike[str]", filename_or_obj))
+        return path.endswith(".intarsia")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 from intarsia.array import LazyArray, LazyKey, VirtualArray, load_together
+from intarsia.array.keys import is_array, is_list
 from intarsia.progress import track
 
 
@@ -23,20 +24,20 @@ class _Constants:
     """The part of the array API that xarray calls on a manager: constant arrays."""
 
     @staticmethod
-    def full(
-        shape: Sequence[int], fill_value: Any, dtype: npt.DTypeLike = None, chunks: Any = None
-    ) -> Any:
+    def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, chunks: Any = None) -> Any:
         """A constant array; virtual where its type allows."""
-        dtype = np.asarray(fill_value).dtype if dtype is None else np.dtype(dtype)
-        if dtype.kind in "biufc":
-            return VirtualArray.full(shape, fill_value, dtype)
-        return np.full(shape, fill_value, dtype)
+        kind: np.dtype[Any] = np.asarray(fill_value).dtype if dtype is None else np.dtype(dtype)
+        if kind.kind in "biufc":
+            return VirtualArray.full(shape, fill_value, kind)
+        return np.full(shape, fill_value, kind)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
 
-class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
+class IntarsiaManager(
+    ChunkManagerEntrypoint[LazyArray]  # pyright: ignore[reportInvalidTypeArguments]
+):
     """Chunk manager of `intarsia.array.LazyArray`; registered as ``"intarsia"``."""
 
     array_cls = LazyArray
@@ -61,44 +62,42 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
         dtype: Any = None,
         previous_chunks: Any = None,
     ) -> Any:
-        """Blocks as dask would cut them, where dask is installed."""
-        from dask.array.core import normalize_chunks
-
-        return normalize_chunks(
+        """Blocks as dask would cut them."""
+        return _dask().core.normalize_chunks(
             chunks, shape=shape, limit=limit, dtype=dtype, previous_chunks=previous_chunks
         )
 
     def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Any:
         """Lazy counterpart of `data`.
 
-        While it reindexes, xarray passes the indices along one axis and compares the result with
-        -1: that gives a mask that `numpy.where` applies to a virtual array without loading it.
+        While it reindexes, xarray passes the indices along one axis (with a list of chunks, unlike
+        all others) and compares the result with -1: that gives a mask that `numpy.where` applies to
+        a virtual array without loading it. A coordinate that is to be looked up as a whole (by
+        `idxmax`) stays as it is.
         """
         if isinstance(data, LazyArray):
             return data
-        if isinstance(data, np.ndarray) and data.dtype.kind in "iu":
-            if sum(size != 1 for size in data.shape) <= 1:
-                return LazyKey(data)
+        if isinstance(chunks, list) and is_array(data):
+            along = [size for size in data.shape if size != 1]
+            return LazyKey(data) if data.dtype.kind in "iu" and len(along) <= 1 else data
+        if isinstance(chunks, tuple) and chunks == tuple((size,) for size in data.shape):
             return data
-        import dask.array as da
-
-        return da.from_array(data, chunks, **kwargs)
+        return _dask().from_array(data, chunks, **kwargs)
 
     def rechunk(self, data: LazyArray, chunks: Any, **kwargs: Any) -> Any:
         """A dask array with the given chunks."""
-        import dask.array as da
+        _dask()
+        return data.rechunk(chunks, **kwargs)
 
-        if isinstance(chunks, dict):
-            chunks = tuple(chunks.get(axis) for axis in range(data.ndim))
-        return da.from_array(data, chunks, **kwargs)
+    def shuffle(self, x: LazyArray, indexer: Any, axis: int, chunks: Any) -> Any:
+        """The groups of indices one after the other."""
+        indices = np.concatenate([np.asarray(group, np.int64) for group in indexer])
+        return x[(*[slice(None)] * axis, indices)]
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[npt.NDArray[Any], ...]:
         """Load all arrays together; arguments for other schedulers are not used."""
-        arrays = [item for item in data if isinstance(item, LazyArray)]
-        loaded = iter(load_together(arrays))
-        return tuple(
-            next(loaded) if isinstance(item, LazyArray) else np.asarray(item) for item in data
-        )
+        loaded = iter(load_together([item for item in data if isinstance(item, LazyArray)]))
+        return tuple(next(loaded) if isinstance(item, LazyArray) else item for item in data)
 
     def persist(self, *data: Any, **kwargs: Any) -> tuple[npt.NDArray[Any], ...]:
         """The same as `compute`: what is loaded is in memory."""
@@ -108,6 +107,33 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
     def array_api(self) -> Any:
         """Namespace with `full`."""
         return _Constants()
+
+    def reduction(
+        self,
+        arr: LazyArray,
+        func: Callable[..., Any],
+        combine_func: Callable[..., Any] | None = None,
+        aggregate_func: Callable[..., Any] | None = None,
+        axis: Any = None,
+        dtype: Any = None,
+        keepdims: bool = False,
+    ) -> Any:
+        """Load the array and reduce it as one block."""
+        block = func(arr.load(), axis=axis, keepdims=True)
+        return (aggregate_func or combine_func or func)(block, axis=axis, keepdims=keepdims)
+
+    def scan(
+        self,
+        func: Callable[..., Any],
+        binop: Callable[..., Any],
+        ident: float,
+        arr: LazyArray,
+        axis: int | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Load the array and accumulate along it as one block."""
+        return func(arr.load(), axis=axis, dtype=dtype)
 
     def apply_gufunc(
         self,
@@ -121,12 +147,9 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
         """Load the arguments and apply `func` to them as one block."""
         for name in ("axes", "axis", "keepdims", "output_sizes", "allow_rechunk", "meta"):
             kwargs.pop(name, None)
-        lazy = [item for item in args if isinstance(item, LazyArray)]
-        loaded = iter(load_together(lazy))
-        values = [next(loaded) if isinstance(item, LazyArray) else item for item in args]
         if vectorize:
             func = np.vectorize(func, signature=signature, otypes=output_dtypes)
-        return func(*values, **kwargs)
+        return func(*self.compute(*args), **kwargs)
 
     def map_blocks(
         self, func: Callable[..., Any], *args: Any, dtype: Any = None, **kwargs: Any
@@ -134,10 +157,7 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
         """Load the arguments and apply `func` to them as one block."""
         for name in ("chunks", "drop_axis", "new_axis", "meta", "name", "token"):
             kwargs.pop(name, None)
-        lazy = [item for item in args if isinstance(item, LazyArray)]
-        loaded = iter(load_together(lazy))
-        values = [next(loaded) if isinstance(item, LazyArray) else item for item in args]
-        return func(*values, **kwargs)
+        return func(*self.compute(*args), **kwargs)
 
     def unify_chunks(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], list[Any]]:
         """Nothing to unify: blocks are only what is read at a time."""
@@ -149,18 +169,16 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
         targets: Any,
         *,
         regions: Any = None,
-        compute: bool = True,
+        compute: Any = True,
         lock: Any = None,
         **kwargs: Any,
     ) -> Any:
         """Write arrays into array-likes, block by block."""
         if isinstance(sources, LazyArray):
             sources, targets = [sources], [targets]
-        regions = regions if isinstance(regions, list) else [regions] * len(sources)
+        regions = regions if is_list(regions) else [regions] * len(sources)
         if not compute:
-            import dask
-
-            return dask.delayed(self.store)(sources, targets, regions=regions)
+            return _delayed()(self.store)(sources, targets, regions=regions)
         jobs = [
             (source, target, region, box)
             for source, target, region in zip(sources, targets, regions, strict=True)
@@ -169,6 +187,32 @@ class IntarsiaManager(ChunkManagerEntrypoint[LazyArray]):
         for source, target, region, box in track(jobs, "writing", unit="blocks"):
             target[_within(region, box)] = np.asarray(source[box])
         return None
+
+
+def _dask() -> Any:
+    """Dask's arrays.
+
+    Raises
+    ------
+    ImportError
+        If dask is not installed.
+    """
+    try:
+        import dask.array
+    except ImportError as error:
+        raise ImportError(
+            "chunks need dask, which is not installed: pip install 'intarsia[dask]'"
+        ) from error
+    return dask.array
+
+
+def _delayed() -> Any:
+    """Dask's way of calling a function later."""
+    _dask()
+    import dask.delayed as module
+
+    untyped: Any = module
+    return untyped.delayed
 
 
 def _boxes(array: LazyArray) -> Iterator[tuple[slice, ...]]:

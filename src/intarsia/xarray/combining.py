@@ -8,15 +8,16 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import xarray as xr
 
 from intarsia.combine import CheckResult, Decision, Options, Summarizer, decide
 from intarsia.errors import IntarsiaError
 from intarsia.xarray.concatenating import combine_apart
+from intarsia.xarray.internals import assigned, combine_nested, new_defaults
 from intarsia.xarray.interning import interned
-from intarsia.xarray.opening import chunk, open_dataset
+from intarsia.xarray.opening import chunk, local_path, open_dataset
 from intarsia.xarray.pile import Nested, Pile, Place, open_pile, policy_of
 from intarsia.xarray.summaries import summarise
 from intarsia.xarray.tidying import tidied
@@ -112,7 +113,7 @@ def open_mfdataset(
     pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
     combined = _combine(pile, asked, decision)
     if attrs_file is not None:
-        wanted = os.path.abspath(os.path.expanduser(os.fspath(attrs_file)))
+        wanted = local_path(attrs_file)
         if wanted not in pile.paths:
             raise ValueError(f"attrs_file {wanted!r} is not among the files")
         combined.attrs = dict(pile.datasets[pile.paths.index(wanted)].attrs)
@@ -210,20 +211,19 @@ def _resolve(
         raise ValueError(
             "concat_dim has no effect with combine='by_coords'; pass combine='nested' with it"
         )
-    given = {"compat": compat, "data_vars": data_vars, "coords": coords, "join": join}
-    given = {name: value for name, value in given.items() if value is not None}
+    passed = {"compat": compat, "data_vars": data_vars, "coords": coords, "join": join}
+    given: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
     given["combine_attrs"] = combine_attrs
     # which defaults xarray would take: the option for the new ones changes them
-    new = bool(xr.get_options()["use_new_combine_kwarg_defaults"])
+    new = new_defaults()
     defaults: dict[str, Any] = (
         {"data_vars": None, "coords": "minimal", "compat": "override"}
         if new
         else {"data_vars": "all", "coords": "different", "compat": "no_conflicts"}
     )
-    options: dict[str, Any] = defaults | {
-        name: tuple(value) if isinstance(value, list) else value
+    options = defaults | {
+        name: tuple(cast("list[Any]", value)) if isinstance(value, list) else value
         for name, value in given.items()
-        if name != "join"
     }
     options |= {
         "join": join,
@@ -234,7 +234,7 @@ def _resolve(
     dims: tuple[Any, ...] = ()
     if combine == "nested":
         many = isinstance(concat_dim, list | tuple)
-        dims = tuple(concat_dim) if many else (concat_dim,)
+        dims = tuple(cast("Sequence[Any]", concat_dim)) if many else (concat_dim,)
     return _Asked(combine, dims, given, options)
 
 
@@ -269,7 +269,7 @@ def _adjusted(datasets: list[xr.Dataset], decision: Decision) -> list[xr.Dataset
         if adjustment.flip:
             dataset = dataset.isel({dim: slice(None, None, -1)})
         if adjustment.relabel:
-            dataset = dataset.assign_coords({dim: datasets[adjustment.reference][dim]})
+            dataset = assigned(dataset, {dim: datasets[adjustment.reference][dim]})
         result[adjustment.source] = dataset
     return result
 
@@ -303,8 +303,7 @@ def _by_coords(datasets: list[xr.Dataset], given: dict[str, Any]) -> xr.Dataset:
 
 def _nested(datasets: list[xr.Dataset], places: Sequence[Place], asked: _Asked) -> xr.Dataset:
     nested: Any = _nest(dict(zip(places, datasets, strict=True)))
-    dims: Any = list(asked.concat_dims)
-    return xr.combine_nested(nested, dims, **asked.given)
+    return combine_nested(nested, list(asked.concat_dims), asked.given)
 
 
 def _check_holes(pile: Pile, asked: _Asked) -> None:

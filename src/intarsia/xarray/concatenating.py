@@ -1,25 +1,36 @@
 """Combining in one go: virtual variables that are simply concatenated bypass xarray.
 
 xarray spends its time on the objects around arrays, again for each variable of each dataset. A
-variable that is virtual, of one type and with the same attributes in all datasets needs none of
-that: its arrays are concatenated once. Everything else (coordinates, static and absent variables,
-attributes that differ, dtype drift, alignment) goes through xarray, and so does the order of the
-datasets.
+variable that is virtual and of one type in all datasets needs none of that: its arrays are
+concatenated once. Nor does a coordinate along another dimension that is the same everywhere, bit
+for bit. Everything else (other coordinates, static and absent variables, attributes that are to be
+compared, dtype drift, alignment) goes through xarray, and so does the order of the datasets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.indexes import PandasIndex
 
 from intarsia.array import VirtualArray
-from intarsia.xarray.internals import coords_of, data_of, variables_of, with_variables
+from intarsia.xarray.internals import (
+    Variables,
+    coords_of,
+    data_of,
+    indexes_of,
+    variables_of,
+    with_parts,
+)
 
 MARKER = "__intarsia_dataset__"
 """Temporary variable that tells in which order xarray put the datasets."""
+
+FIRST_COUNTS = frozenset(["override", "drop"])
+"""Values of ``combine_attrs`` for which later datasets' attributes do not matter."""
 
 
 def combine_apart(
@@ -41,23 +52,22 @@ def combine_apart(
     combine
         Combines the rest, by xarray.
     """
-    names = _plain(datasets, dim) if isinstance(combine_attrs, str) else []
-    if not names:
+    plain: list[Hashable] = []
+    shared: set[Hashable] = set()
+    if isinstance(combine_attrs, str):
+        # where xarray merges once more, only "override" leaves the first one's as they are
+        shared = _shared(datasets, dim) if combine_attrs == "override" else set()
+        plain = _plain(datasets, dim, shared, combine_attrs in FIRST_COUNTS)
+    if not plain:
         return combine(list(datasets))
-    rest: list[xr.Dataset] = []
-    apart = set(names)
-    for number, dataset in enumerate(datasets):
-        variables = {n: v for n, v in variables_of(dataset).items() if n not in apart}
-        variables[MARKER] = xr.Variable((dim,), np.full(dataset.sizes[dim], number))
-        rest.append(with_variables(dataset, variables, dict(dataset.sizes)))
-    combined = combine(rest)
+    apart = shared.union(plain)
+    combined = combine([_rest(ds, dim, number, apart) for number, ds in enumerate(datasets)])
     order = variables_of(combined)[MARKER].values
-    order = order[np.append(True, np.diff(order) != 0)]
-    joined: dict[Any, xr.Variable] = {}
-    first = datasets[int(order[0])]
-    for name in names:
-        members = [variables_of(datasets[int(number)])[name] for number in order]
-        arrays = [data_of(member) for member in members]
+    order = order[np.append(True, np.diff(order) != 0)].tolist()
+    first = datasets[order[0]]
+    joined: Variables = {name: variables_of(first)[name].copy(deep=False) for name in shared}
+    for name in plain:
+        arrays = [data_of(variables_of(datasets[number])[name]) for number in order]
         model = variables_of(first)[name]
         attrs = {} if combine_attrs == "drop" else dict(model.attrs)
         data = np.concatenate(arrays, model.dims.index(dim))
@@ -67,22 +77,71 @@ def combine_apart(
     ordered = sorted(
         everything, key=lambda name: (dim in everything[name].dims, place.get(name, len(place)))
     )
-    return with_variables(combined, {name: everything[name] for name in ordered})
+    return with_parts(
+        combined,
+        {name: everything[name] for name in ordered},
+        coords_of(combined) | shared,
+        {**indexes_of(combined), **{name: indexes_of(first)[name] for name in shared}},
+    )
 
 
-def _plain(datasets: Sequence[xr.Dataset], dim: str) -> list[Any]:
+def _rest(dataset: xr.Dataset, dim: str, number: int, apart: set[Hashable]) -> xr.Dataset:
+    """What xarray still has to see of a dataset, and the marker."""
+    variables = {n: v for n, v in variables_of(dataset).items() if n not in apart}
+    marks = np.full(dataset.sizes[dim], number)
+    variables[MARKER] = xr.Variable((dim,), marks, fastpath=True)
+    indexes = {n: index for n, index in indexes_of(dataset).items() if n not in apart}
+    return with_parts(dataset, variables, coords_of(dataset) - apart, indexes)
+
+
+def _shared(datasets: Sequence[xr.Dataset], dim: str) -> set[Hashable]:
+    """Index coordinates along other dimensions whose values are the same in all datasets."""
+    first = datasets[0]
+    names: set[Hashable] = set()
+    for name in indexes_of(first):
+        labels = _labels(first, name)
+        if name == dim or labels is None:
+            continue
+        known = (labels.dtype, labels.tobytes())
+        for dataset in datasets[1:]:
+            others = _labels(dataset, name)
+            if others is None:
+                break
+            if others is not labels and (others.dtype, others.tobytes()) != known:
+                break
+        else:
+            names.add(name)
+    return names
+
+
+def _labels(dataset: xr.Dataset, name: Hashable) -> np.ndarray[Any, Any] | None:
+    """Values of a dimension's own plain index, or None where it has none."""
+    index = indexes_of(dataset).get(name)
+    if type(index) is not PandasIndex or index.dim != name or index.index.name != name:
+        return None
+    labels: Any = index.index.values
+    if not isinstance(labels, np.ndarray) or labels.dtype.hasobject:
+        return None
+    return labels if labels.dtype == index.coord_dtype else None
+
+
+def _plain(
+    datasets: Sequence[xr.Dataset], dim: str, shared: set[Hashable], first_counts: bool
+) -> list[Hashable]:
     """Names of the variables that are alike in all datasets but for their values."""
     first = datasets[0]
     if any(not dataset.sizes.get(dim) for dataset in datasets):
         return []
-    names: list[Any] = []
+    names: list[Hashable] = []
     for name, model in variables_of(first).items():
         if name in coords_of(first) or not isinstance(data_of(model), VirtualArray):
             continue
-        if dim in model.dims and all(_alike(dataset, name, model) for dataset in datasets[1:]):
+        if dim in model.dims and all(
+            _alike(dataset, name, model, first_counts) for dataset in datasets[1:]
+        ):
             names.append(name)
     # xarray still has to see every dimension
-    seen: set[Any] = {dim}
+    seen: set[Hashable] = {dim, *shared}
     for name, variable in variables_of(first).items():
         if name not in names:
             seen.update(variable.dims)
@@ -94,16 +153,14 @@ def _plain(datasets: Sequence[xr.Dataset], dim: str) -> list[Any]:
     return kept
 
 
-def _alike(dataset: xr.Dataset, name: Any, model: xr.Variable) -> bool:
+def _alike(dataset: xr.Dataset, name: Hashable, model: xr.Variable, first_counts: bool) -> bool:
     variable = variables_of(dataset).get(name)
-    if variable is None or name in coords_of(dataset):
+    if variable is None or variable.dims != model.dims or name in coords_of(dataset):
         return False
-    data, other = data_of(variable), data_of(model)
-    if not isinstance(data, VirtualArray) or data.dtype != other.dtype:
+    data = data_of(variable)
+    if not isinstance(data, VirtualArray) or data.dtype != data_of(model).dtype:
         return False
-    if variable.dims != model.dims:
-        return False
-    return variable.attrs is model.attrs or _same_attrs(variable.attrs, model.attrs)
+    return first_counts or _same_attrs(variable.attrs, model.attrs)
 
 
 def _same_attrs(one: dict[Any, Any], two: dict[Any, Any]) -> bool:

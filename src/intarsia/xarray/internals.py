@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 type Variables = dict[Hashable, xr.Variable]
@@ -33,6 +34,11 @@ def data_of(variable: xr.Variable) -> Any:
     return variable._data
 
 
+def dtype_of(variable: xr.Variable) -> np.dtype[Any]:
+    """Type of a variable's values."""
+    return variable.dtype
+
+
 def with_data(variable: xr.Variable, data: Any) -> xr.Variable:
     """The variable with other data, which the public way would convert."""
     return variable._replace(data=data)
@@ -40,18 +46,41 @@ def with_data(variable: xr.Variable, data: Any) -> xr.Variable:
 
 def with_encoding(variable: xr.Variable, encoding: dict[Any, Any]) -> xr.Variable:
     """The variable with other encoding."""
-    return variable._replace(encoding=encoding)
+    return variable._replace(encoding=encoding)  # pyright: ignore[reportArgumentType]
 
 
-def with_variables(
-    dataset: xr.Dataset, variables: Variables, sizes: dict[Any, int] | None = None
+def with_parts(
+    dataset: xr.Dataset,
+    variables: Variables,
+    coords: set[Hashable],
+    indexes: Mapping[Hashable, Any],
 ) -> xr.Dataset:
-    """The dataset with other variables and the same indexes, without aligning anything."""
-    if sizes is None:
-        return dataset._replace(variables=variables)
-    return dataset._replace(variables=variables, dims=sizes)
+    """The dataset with other variables, names of coordinates and indexes; nothing is aligned."""
+    sizes: dict[Any, int] = {}
+    for variable in variables.values():
+        sizes.update(zip(variable.dims, variable.shape, strict=True))
+    return dataset._replace(
+        variables=variables, coord_names=coords, dims=sizes, indexes=dict(indexes)
+    )
 
 
 def updated(dataset: xr.Dataset, changed: Variables) -> xr.Dataset:
     """The dataset with some variables replaced by others of the same shape."""
-    return with_variables(dataset, {**variables_of(dataset), **changed}) if changed else dataset
+    if not changed:
+        return dataset
+    return dataset._replace(variables={**variables_of(dataset), **changed})
+
+
+def assigned(dataset: xr.Dataset, coords: Any) -> xr.Dataset:
+    """The dataset with further coordinates."""
+    return dataset.assign_coords(coords)
+
+
+def new_defaults() -> bool:
+    """Whether the user chose xarray's new defaults for combining."""
+    return bool(xr.get_options()["use_new_combine_kwarg_defaults"])
+
+
+def combine_nested(datasets: Any, concat_dims: list[Any], arguments: dict[str, Any]) -> xr.Dataset:
+    """`xarray.combine_nested`."""
+    return xr.combine_nested(datasets, concat_dims, **arguments)  # pyright: ignore[reportReturnType]

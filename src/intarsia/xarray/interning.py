@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import VirtualArray
@@ -81,9 +82,10 @@ class _Firsts:
     def same_as(self, place: Any, data: Any) -> Any:
         """The first array with the same type, shape and bits as `data`, or `data` itself."""
         if isinstance(data, np.ndarray):
-            if data.dtype.hasobject:
-                return data
-            return self._stored.setdefault((place, _type(data), data.tobytes()), data)
+            array = cast("npt.NDArray[Any]", data)
+            if array.dtype.hasobject:
+                return array
+            return self._stored.setdefault((place, _type(array), array.tobytes()), array)
         if not isinstance(data, VirtualArray):
             return data
         first = self._stored.setdefault((place, _type(data), content_digest(data)), data)

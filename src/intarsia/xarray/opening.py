@@ -25,7 +25,7 @@ from intarsia.errors import UnsupportedVariable, UpstreamFault
 from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
-from intarsia.xarray.internals import data_of, updated, variables_of
+from intarsia.xarray.internals import assigned, data_of, indexes_of, updated, variables_of
 from intarsia.xarray.notes import with_notes
 
 type Unsupported = Literal["raise", "copy", "skip"]
@@ -145,13 +145,12 @@ def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
     for name, variable in variables_of(dataset).items():
         data = data_of(variable)
         if isinstance(data, VirtualArray):
-            wanted: Any = chunks
-            if isinstance(chunks, Mapping):
-                preferred = dict(zip(variable.dims, data.blocks, strict=True))
-                wanted = {dim: chunks.get(dim, preferred[dim]) for dim in variable.dims}
-            elif isinstance(chunks, str):
-                wanted = dict.fromkeys(variable.dims, chunks)
-            variables[name] = variable.chunk(wanted)
+            preferred: dict[Any, Any] = dict(zip(variable.dims, data.blocks, strict=True))
+            if isinstance(chunks, str):
+                asked: dict[Any, Any] = dict.fromkeys(variable.dims, chunks)
+            else:
+                asked = {dim: size for dim, size in dict(chunks).items() if dim in preferred}
+            variables[name] = variable.chunk(preferred | asked)
     return updated(dataset, variables)
 
 
@@ -317,10 +316,9 @@ def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
 
 def _with_indexes(dataset: xr.Dataset) -> xr.Dataset:
     """Default indexes for dimension coordinates, as `xarray.open_dataset` makes them."""
-    names = [
-        name
-        for name, coord in dataset.coords.items()
-        if coord.dims == (name,) and name not in dataset.xindexes
-    ]
-    indexed = {name: dataset.variables[name] for name in names}
-    return dataset.assign_coords(xr.Coordinates(indexed)) if indexed else dataset
+    indexed = {
+        name: variable
+        for name, variable in variables_of(dataset).items()
+        if variable.dims == (name,) and name not in indexes_of(dataset)
+    }
+    return assigned(dataset, xr.Coordinates(indexed)) if indexed else dataset

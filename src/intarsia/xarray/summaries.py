@@ -13,7 +13,7 @@ from intarsia.array import VirtualArray
 from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
 from intarsia.references import AFFINE, DENSE, INLINE, MISSING, SPARSE, Sources
 from intarsia.segments import CASE, FORM, PAGE, REF, ROW, SOURCE
-from intarsia.xarray.internals import coords_of, data_of, indexes_of, variables_of
+from intarsia.xarray.internals import coords_of, data_of, dtype_of, indexes_of, variables_of
 
 SMALL = 1 << 16
 """Elements of a loaded variable up to which its values take part in the comparison."""
@@ -66,7 +66,7 @@ def _variable(
         if index or (coordinate and variable.size <= SMALL):
             known["values"] = variable.values
     dims = tuple(str(dim) for dim in variable.dims)
-    return make.variable(dims, variable.shape, variable.dtype, **known)
+    return make.variable(dims, variable.shape, dtype_of(variable), **known)
 
 
 def stored_as(array: VirtualArray, url: str) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import LazyArray, VirtualArray
@@ -67,5 +68,6 @@ def _same(one: Any, two: Any) -> bool:
     if one is two:
         return True
     if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
-        return bool(np.array_equal(one, two))
+        pair = cast("tuple[npt.NDArray[Any], npt.NDArray[Any]]", (one, two))
+        return np.array_equal(*pair)
     return type(one) is type(two) and bool(one == two or (one != one and two != two))
