@@ -275,6 +275,13 @@ def test_parameters_that_the_library_does_not_reproduce_are_refused(tmp_path):
         prepare(other)
 
 
+def test_a_pipeline_that_the_library_refuses_is_named():
+    szip_of_long_blocks = ((4, 0, (169, 64, 16, 16), "szip"),)
+    codec = hdf5_codec(szip_of_long_blocks, h5t.STD_I32LE.encode(), (16,))
+    with pytest.raises(UnsupportedVariable, match="can't make a dataset with the filters szip"):
+        prepare(codec)
+
+
 def test_codecs_of_files_that_differ_only_in_fill_are_equal(tmp_path):
     one = Written(tmp_path / "a.h5", numbers("<i4"), szip, fill=1)
     two = Written(tmp_path / "b.h5", numbers("<i4"), szip, fill=2)

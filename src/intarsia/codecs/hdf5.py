@@ -232,7 +232,13 @@ class _Decoder:
         Filters derive parameters when a dataset is created, from the datatype, the chunk shape and
         the fill value. An undefined fill value, for one, can't be asked for through h5py.
         """
-        creation = self._dataset(0).get_create_plist()
+        try:
+            creation = self._dataset(0).get_create_plist()
+        except (OSError, RuntimeError, ValueError) as error:
+            names = ", ".join(filter_name(number, name) for number, _, _, name in self._pipeline)
+            raise UnsupportedVariable(
+                f"the HDF5 library can't make a dataset with the filters {names} ({error})"
+            ) from error
         for index, (number, _, values, name) in enumerate(self._pipeline):
             derived = tuple(creation.get_filter(index)[2])
             if derived != values:
@@ -360,6 +366,10 @@ def _nbit_length(values: tuple[int, ...], expected: int) -> int:
     return (values[2] * values[6] + 7) // 8
 
 
+_LZF_STEPS = tuple([n + 2 for n in range(32)] + [2] * 192 + [3] * 32)
+_LZF_MAKES = tuple([n + 1 for n in range(32)] + [(n >> 5) + 2 for n in range(32, 256)])
+
+
 def _lzf_length(chunk: memoryview) -> int:
     """Bytes that a LZF stream decompresses to, or -1 where its last token is cut short.
 
@@ -368,19 +378,15 @@ def _lzf_length(chunk: memoryview) -> int:
     """
     data = bytes(chunk)
     end, position, length = len(data), 0, 0
+    steps, makes = _LZF_STEPS, _LZF_MAKES
     while position < end:
         control = data[position]
-        if control < 32:
-            position += control + 2
-            length += control + 1
-        elif control < 224:
-            position += 2
-            length += (control >> 5) + 2
-        elif position + 1 < end:
-            length += data[position + 1] + 9
-            position += 3
-        else:
-            return -1
+        if control >= 224:
+            if position + 1 >= end:
+                return -1
+            length += data[position + 1]
+        length += makes[control]
+        position += steps[control]
     return length if position == end else -1
 
 

@@ -43,7 +43,7 @@ def scan(
     *,
     group: str | None = None,
     phony_dims: str | None = None,
-    drop_variables: Iterable[str] = (),
+    drop_variables: str | Iterable[str] = (),
 ) -> Scanned:
     """Scan one group of a local HDF5 or netCDF-4 file.
 
@@ -57,7 +57,7 @@ def scan(
         How to number dimensions that have no name: ``"access"`` (the default, as for xarray) or
         ``"sort"``.
     drop_variables
-        Names of variables to leave out; they are not looked at.
+        Name, or names, of variables to leave out; they are not looked at.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def scan(
             structure = Structure(file.id, path, phony_dims or "access")
             node = structure.group(names)
             return _Scan(file, path, "/" + "/".join(names), structure, node).result(
-                frozenset(drop_variables)
+                {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
             )
     except IntarsiaError as error:
         raise error.located(url=path) from error.__cause__
@@ -116,7 +116,7 @@ class _Scan:
         self._node = node
         self._files: dict[str | None, int] = {None: 0}
 
-    def result(self, dropped: frozenset[str]) -> Scanned:
+    def result(self, dropped: set[str]) -> Scanned:
         node = self._node
         sizes = {name: dimension.size for name, dimension in node.dimensions.items()}
         found: dict[str, tuple[Dataset, tuple[str, ...], ElementType, _Placed | Opaque]] = {}
