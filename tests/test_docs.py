@@ -1,13 +1,22 @@
-"""The examples of README.md and docs/ run: what a reader copies works.
+"""The examples of README.md and docs/ run, and print what the page shows.
 
-The blocks of a page fenced as ``python`` run in order, in one namespace and an empty folder.
-A block fenced as ``python no-run`` does not run, nor does any other language. What a page needs
-but a reader should not see (files to open) goes into a block inside an HTML comment.
+The blocks of a page fenced as ``python`` run in order, in one namespace and an empty folder. What a
+block prints must be what the next block fenced as ``text output`` shows, if there is one before the
+next ``python``; three dots stand for anything. In blocks fenced as ``console``, the lines ``$
+intarsia ...`` run as commands, and print what follows them, if anything does.
+
+A block fenced as ``python no-run`` or ``console no-run`` does not run, nor does any other language.
+What a page needs but a reader should not see (files to open) goes into a block inside an HTML
+comment.
 """
 
 from __future__ import annotations
 
+import contextlib
+import doctest
+import io
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from intarsia.cli import main
 from intarsia.combine.table import TABLE
 from tools import docs_hooks
 
@@ -43,28 +53,70 @@ def fenced(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def run(text: str, name: str) -> dict[str, Any]:
-    """Run the python blocks of a page; errors point to the lines of the page."""
+    """Run the blocks of a page; errors point to the lines of the page."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed: str | None = None
     for begin, info, code in fenced(text):
         language, *options = info.split() or [""]
-        if language != "python" or options == ["no-run"]:
-            continue
-        if options:
+        known = {"python": [["no-run"]], "console": [["no-run"]], "text": [["output"]]}
+        if options and options not in known.get(language, []):
             raise ValueError(f"{name}, line {begin - 1}: unknown option {options}")
-        exec(compile("\n" * (begin - 1) + code, name, "exec"), namespace)
+        if options == ["no-run"]:
+            continue
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile("\n" * (begin - 1) + code, name, "exec"), namespace)
+            printed = out.getvalue()
+        elif options == ["output"]:
+            if printed is None:
+                raise ValueError(f"{name}, line {begin - 1}: output of what?")
+            same(code, printed, f"{name}, line {begin}")
+            printed = None
+        elif language == "console":
+            console(code, f"{name}, line {begin}")
     return namespace
+
+
+def console(session: str, where: str) -> None:
+    """Run the commands of a session that are ours."""
+    commands = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
+    for command in commands:
+        line, _, shown = command.partition("\n")
+        argv = shlex.split(line, comments=True)
+        if argv[0] != "intarsia":
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            main(argv[1:])
+        if shown.strip():
+            same(shown, out.getvalue(), where)
+
+
+def same(shown: str, printed: str, where: str) -> None:
+    """Assert that a page shows what is printed; three dots stand for anything."""
+    want, got = (
+        "".join(line.rstrip() + "\n" for line in text.strip("\n").splitlines())
+        for text in (shown, printed)
+    )
+    checker = doctest.OutputChecker()
+    assert checker.check_output(want, got, doctest.ELLIPSIS), (
+        f"{where} shows\n\n{want}\nbut what is printed is\n\n{got}"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     run(page.read_text("utf-8"), str(page))
 
 
 def test_every_made_part_has_its_place() -> None:
     pages = "".join(page.read_text("utf-8") for page in PAGES)
     assert sorted(re.findall(r"<!-- (\w+: \w+) -->", pages)) == sorted(docs_hooks.PLACES)
-    made = docs_hooks.on_page_markdown("<!-- differences: table -->\n```python no-run\nx\n```")
+    made = docs_hooks.on_page_markdown(
+        "```text output\n```\n<!-- differences: table -->\n```python no-run\nx\n```"
+    )
+    assert made.startswith("```text\n```\n")
     assert all(row.title.replace("|", "\\|") in made for row in TABLE.values())
     assert made.endswith("\n```python\nx\n```")
 
@@ -101,6 +153,19 @@ def test_only_python_runs_in_one_namespace() -> None:
     """
     namespace = run(textwrap.dedent(page), "page")
     assert (namespace["x"], namespace["y"]) == (1, 3)
+
+
+def test_what_is_shown_is_what_is_printed() -> None:
+    page = "```python\nprint('one'); print(1)\n```\n\n```text output\n{}\n```\n"
+    run(page.format("one\n1"), "page")
+    run(page.format("o...1"), "page")
+    with pytest.raises(AssertionError, match="page, line 6 shows"):
+        run(page.format("two"), "page")
+    with pytest.raises(ValueError, match="output of what"):
+        run("```text output\nx\n```\n", "page")
+    session = "```console\n$ pip install anything\n$ intarsia check none.nc\n{}```\n"
+    with pytest.raises(AssertionError, match="page, line 2 shows"):
+        run(session.format("something else\n"), "page")
 
 
 def test_errors_point_into_the_page() -> None:

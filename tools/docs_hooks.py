@@ -6,19 +6,32 @@ A page has a place for each, an HTML comment such as ``<!-- differences: table -
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import intarsia
 from intarsia import errors
+from intarsia.cli.parser import COMMANDS, make_parser
+from intarsia.combine import CheckResult, Report
 from intarsia.combine.table import ORACLES, SECTIONS, TABLE, Outcome
+from intarsia.xarray.accessor import IntarsiaAccessor
+from intarsia.xarray.explaining import Explanation
+
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file by its path
+import docs_api
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill the places of a page, and drop the mark of blocks that tests do not run."""
+    """Fill the places of a page, and drop the marks that tell tests what to do with a block."""
     for place, made in PLACES.items():
         markdown = markdown.replace(f"<!-- {place} -->", made())
-    return re.sub(r"^( *```+python) no-run$", r"\1", markdown, flags=re.MULTILINE)
+    return re.sub(r"^( *```+\w+) (no-run|output)$", r"\1", markdown, flags=re.MULTILINE)
 
 
 def differences_table() -> str:
@@ -52,10 +65,34 @@ def errors_tree() -> str:
     return "\n".join(["```text", *tree, "```"])
 
 
+def command_help(name: str) -> str:
+    """What ``intarsia NAME --help`` prints, on a terminal of 80 columns."""
+    positional = COMMANDS[name].POSITIONAL.split()
+    command = make_parser().parse_args([name, *positional]).parser
+    with mock.patch.dict(os.environ, COLUMNS="80"):
+        return f"```text\n{command.format_help()}```"
+
+
 PLACES: dict[str, Callable[[], str]] = {
     "differences: table": differences_table,
     "errors: tree": errors_tree,
+    **{f"help: {name}": partial(command_help, name) for name in COMMANDS},
+    **{
+        f"api: {name}": partial(docs_api.function, getattr(intarsia, name), f"intarsia.{name}")
+        for name in ("open_dataset", "open_mfdataset", "check")
+    },
+    **{
+        f"api: {name}": partial(
+            docs_api.function, getattr(IntarsiaAccessor, name), f"ds.intarsia.{name}"
+        )
+        for name in ("explain", "report", "virtual")
+    },
+    **{
+        f"api: {kind.__name__}": partial(docs_api.class_of, kind)
+        for kind in (CheckResult, Report, Explanation)
+    },
 }
+"""What stands for each mark ``<!-- place -->``."""
 
 
 def _cell(text: str) -> str:

@@ -17,7 +17,7 @@ import intarsia
 from intarsia.cli import main
 from intarsia.cli.combining import add_combining, keywords
 from intarsia.cli.parser import COMMANDS, make_parser
-from intarsia.cli.words import OPTIONS, in_options
+from intarsia.cli.words import OPTIONS, in_words
 from tests.cli.conftest import Ran
 
 type Run = Callable[..., Ran]
@@ -77,13 +77,14 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_messages_name_options() -> None:
-    assert in_options("pass on_conflict='first' to override") == (
+    assert in_words("pass on_conflict='first' to override") == (
         "pass --on-conflict first to override"
     )
-    assert in_options("use tolerance=, or mask_and_scale=False") == (
+    assert in_words("use tolerance=, or mask_and_scale=False") == (
         "use --tolerance, or --no-mask-and-scale"
     )
-    assert in_options("a='b', rejoin='outer'") == "a='b', rejoin='outer'"
+    assert in_words("a='b', rejoin='outer'") == "a='b', rejoin='outer'"
+    assert in_words(f"in {Path.cwd() / 'sst' / 'a.nc'} and /b.nc") == "in sst/a.nc and /b.nc"
     parser = argparse.ArgumentParser()
     add_combining(parser)
     known = {action.dest for action in parser._actions}

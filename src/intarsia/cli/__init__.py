@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from intarsia.cli.parser import make_parser
-from intarsia.cli.words import in_options
+from intarsia.cli.words import in_words
 from intarsia.errors import IntarsiaError
 
 __all__ = ["main"]
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if args.debug:
                 raise
             for told in (error, *getattr(error, "__notes__", ())):
-                print(f"intarsia: {in_options(str(told))}", file=sys.stderr)
+                print(f"intarsia: {in_words(str(told))}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             return 130

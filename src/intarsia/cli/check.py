@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import intarsia
 from intarsia.cli.combining import add_combining, call, files, keywords, workers
-from intarsia.cli.words import in_options
+from intarsia.cli.words import in_words
 
 POSITIONAL = " FILES..."
 
@@ -52,7 +52,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result.as_json(), indent=2))
         return result.status
-    result = replace(result, problems=tuple(map(in_options, result.problems)))
+    left_out = (
+        replace(one, url=in_words(one.url), reason=in_words(one.reason))
+        for one in result.report.skipped
+    )
+    result = replace(
+        result,
+        report=replace(result.report, skipped=tuple(left_out)),
+        problems=tuple(map(in_words, result.problems)),
+    )
     print(result.text(shutil.get_terminal_size((100, 24)).columns))
     if result.ok:
         print(f"In Python: {call(args)}")

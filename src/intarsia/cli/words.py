@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 OPTIONS = (
@@ -32,14 +33,15 @@ SWITCHES = {
 _OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:'(\w+)')?")
 
 
-def in_options(text: str) -> str:
-    """Write arguments in a message as options of the command.
+def in_words(text: str) -> str:
+    """Write arguments in a message as options of the command, and paths as seen from here.
 
     Examples
     --------
-    >>> in_options("pass align='flip' to turn it round, or use drop_variables=")
+    >>> in_words("pass align='flip' to turn it round, or use drop_variables=")
     'pass --align flip to turn it round, or use --drop-variables'
     """
+    text = text.replace(os.getcwd().rstrip(os.sep) + os.sep, "")
     for argument, switch in SWITCHES.items():
         text = text.replace(argument, switch)
     return _OPTION.sub(_option, text)
