@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from h5py import h5, h5a, h5p, h5r, h5t
 
@@ -96,89 +94,108 @@ def visible_attributes(owner: Any, names: Iterable[bytes], where: str) -> dict[s
     return attrs
 
 
+class _Memory(NamedTuple):
+    """How attributes of one datatype are read.
+
+    Parameters
+    ----------
+    dtype, mtype
+        Of the array they are read into, for NumPy and for HDF5.
+    inner
+        Dimensions that the datatype adds to those of the dataspace.
+    text
+        Encoding of strings; None for other types and for single characters, which stay bytes.
+    fixed
+        Whether the strings have a fixed length.
+    points
+        Whether there may be references to objects in it.
+    declared
+        The type as h5py gives it.
+    """
+
+    dtype: np.dtype[Any]
+    mtype: Any
+    inner: tuple[int, ...]
+    text: str | None
+    fixed: bool
+    points: bool
+    declared: np.dtype[Any]
+
+
+_MEMORY: dict[bytes, _Memory] = {}
+"""By the encoded datatype: asking for the type anew costs more than reading the attribute."""
+
+
+def _memory(datatype: Any) -> _Memory:
+    encoded = datatype.encode()
+    known = _MEMORY.get(encoded)
+    if known is not None:
+        return known
+    declared = dtype = datatype.dtype
+    kind = datatype.get_class()
+    mtype = h5t.py_create(dtype)
+    inner: tuple[int, ...] = ()
+    text: str | None = None
+    fixed = False
+    if kind == h5t.STRING:
+        fixed = not datatype.is_variable_str()
+        if not fixed:
+            text = "utf-8"
+        elif datatype.get_size() > 1:
+            text = "utf-8" if datatype.get_cset() == h5t.CSET_UTF8 else "ascii"
+    elif dtype.subdtype is not None:
+        dtype, inner = dtype.subdtype
+    if len(_MEMORY) > 4096:
+        _MEMORY.clear()
+    points = kind in (h5t.REFERENCE, h5t.VLEN, h5t.COMPOUND, h5t.ARRAY)
+    known = _MEMORY[encoded] = _Memory(dtype, mtype, inner, text, fixed, points, declared)
+    return known
+
+
 def _simplified(owner: Any, attribute: Any) -> Any:
     """The value as h5netcdf simplifies it."""
-    datatype = attribute.get_type()
-    kind = datatype.get_class()
-    output = read_raw(attribute, datatype, kind)
+    memory = _memory(attribute.get_type())
+    output = _read(attribute, memory)
     if output is None:
-        dtype = datatype.dtype
-        info = h5t.check_string_dtype(dtype)
-        return b"" if info is not None and info.length == 1 else np.array([], dtype=dtype)
-    if kind == h5t.STRING:
-        if datatype.is_variable_str():
-            output = _decoded(output, "utf-8")
-            if isinstance(output, np.ndarray):
-                output = output.tolist()
-        elif datatype.get_size() > 1:
-            encoding = "utf-8" if datatype.get_cset() == h5t.CSET_UTF8 else "ascii"
-            output = _decoded(output, encoding)
-            if isinstance(output, np.ndarray):
-                output = list(output.flat)
-        elif isinstance(output, np.ndarray):  # characters are wanted as bytes
-            output = output.tolist()
-    elif kind in (h5t.REFERENCE, h5t.VLEN, h5t.COMPOUND, h5t.ARRAY):
+        info = h5t.check_string_dtype(memory.declared)
+        empty = np.array([], dtype=memory.declared)
+        return b"" if info is not None and info.length == 1 else empty
+    if memory.text is not None:
+        if not isinstance(output, np.ndarray):
+            return output.decode(memory.text, "surrogateescape")
+        decoded = [text.decode(memory.text, "surrogateescape") for text in output.flat]
+        if memory.fixed:
+            output = decoded
+        else:
+            output = np.array(decoded, dtype=object).reshape(output.shape).tolist()
+    elif memory.fixed:
+        output = output.tolist() if isinstance(output, np.ndarray) else output
+    elif memory.points:
         output = _without_references(owner, output)
     if not np.isscalar(output) and len(output) == 1:
         return output[0]
     return output
 
 
-def read_raw(attribute: Any, datatype: Any = None, kind: int | None = None) -> Any:
+def read_raw(attribute: Any) -> Any:
     """Read an attribute as h5py does, but strings as bytes.
-
-    Parameters
-    ----------
-    attribute
-        Low-level attribute.
-    datatype, kind
-        Its type, and the class of that, where they are known already.
 
     Returns
     -------
     Any
         An array, or a scalar where the shape is ``()``, or None where the dataspace is null.
     """
-    datatype = attribute.get_type() if datatype is None else datatype
-    kind = datatype.get_class() if kind is None else kind
+    return _read(attribute, _memory(attribute.get_type()))
+
+
+def _read(attribute: Any, memory: _Memory) -> Any:
     shape: tuple[int, ...] | None = attribute.shape
     if shape is None:
         return None
-    if kind == h5t.STRING:
-        length = 0 if datatype.is_variable_str() else datatype.get_size()
-        dtype, mtype = _string(length, datatype.get_cset())
-    elif kind in (h5t.INTEGER, h5t.FLOAT):
-        dtype = datatype.dtype
-        mtype = _number(dtype)
-    else:
-        dtype = datatype.dtype
-        mtype = h5t.py_create(dtype)
-        if dtype.subdtype is not None:
-            dtype, inner = dtype.subdtype
-            shape = (*shape, *inner)
-    array = np.zeros(shape, dtype)
-    attribute.read(array, mtype=mtype)
+    shape = (*shape, *memory.inner)
+    array = np.zeros(shape, memory.dtype)
+    attribute.read(array, mtype=memory.mtype)
     return array if shape else array[()]
-
-
-def _decoded(value: Any, encoding: str) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value.decode(encoding, "surrogateescape")
-    decoded = [text.decode(encoding, "surrogateescape") for text in value.flat]
-    return np.array(decoded, dtype=object).reshape(value.shape)
-
-
-@lru_cache(maxsize=512)
-def _string(length: int, charset: int) -> tuple[Any, Any]:
-    """NumPy and HDF5 types of strings of a length, or of variable length (0)."""
-    encoding = "utf-8" if charset == h5t.CSET_UTF8 else "ascii"
-    dtype = h5py.string_dtype(encoding, length or None)
-    return dtype, h5t.py_create(dtype)
-
-
-@lru_cache(maxsize=64)
-def _number(dtype: np.dtype[Any]) -> Any:
-    return h5t.py_create(dtype)
 
 
 def _without_references(owner: Any, value: Any) -> Any:

@@ -117,8 +117,9 @@ def layout(
     kind = creation.get_layout()
     if kind == h5d.CHUNKED:
         chunks: tuple[int, ...] = creation.get_chunk()
-        filters = _filters(dataset, creation, element, chunks, fill)
-        numbers = [number for number, _, _, _ in pipeline(creation)]
+        entries = pipeline(creation)
+        filters = _filters(dataset, entries, element, chunks, fill)
+        numbers = [number for number, _, _, _ in entries]
         references = chunk_references(file, dataset, shape, chunks, numbers)
         return Layout(chunks, filters, (Piece(None, None, references),))
     whole = tuple(max(size, 1) for size in shape)
@@ -161,12 +162,11 @@ def pipeline(creation: Any) -> tuple[Filter, ...]:
 
 def _filters(
     dataset: Any,
-    creation: Any,
+    filters: tuple[Filter, ...],
     element: ElementType,
     chunks: tuple[int, ...],
     fill: bytes | None,
 ) -> tuple[Codec, ...]:
-    filters = pipeline(creation)
     unknown = [entry for entry in filters if entry[0] not in DECODED]
     if unknown:
         names = ", ".join(filter_name(number, name) for number, _, _, name in unknown)
