@@ -146,7 +146,8 @@ def _union(tables: tuple[Sources, ...]) -> tuple[Sources, tuple[IntArray, ...]]:
     rows: dict[Source, int] = {}
     maps: list[IntArray] = []
     for table in tables:
-        maps.append(np.array([rows.setdefault(source, len(rows)) for source in table], np.int64))
+        numbers = [rows.setdefault(source, len(rows)) for source in table]
+        maps.append(np.array(numbers, np.int64))
     return Sources.of(list(rows)), tuple(maps)
 
 

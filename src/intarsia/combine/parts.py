@@ -41,6 +41,9 @@ class Part(NamedTuple):
         Name of the source of each piece. Indexed only as far as needed for examples and counts.
     chunks
         Chunk shape of each piece, shape (n, ndim) or (1, ndim); None for pieces without chunks.
+    holes
+        Whether each piece has chunks that were never written, shape (n,); None for no piece. Only
+        then does it matter what stands in their place.
     """
 
     variable: str
@@ -48,6 +51,7 @@ class Part(NamedTuple):
     parameters: np.ndarray[Any, Any]
     urls: Sequence[str]
     chunks: np.ndarray[Any, Any] | None = None
+    holes: np.ndarray[Any, Any] | None = None
 
 
 def report_from_parts(
@@ -100,7 +104,7 @@ class _Pieces:
         yield from self._by_encoding("byte-order", _byte_order, str)
         yield from self._by_encoding("stored-dtype", _stored, str)
         yield from self._by_encoding("dtype", _decoded, str)
-        yield from self._by_row("raw-fill", _raw_fill, str)
+        yield from self._raw_fills()
         yield from self._by_row(
             "scale-offset", _scale_offset, show_scale_offset, show_scale_offset_long
         )
@@ -145,6 +149,19 @@ class _Pieces:
                 value = key(part.encoding, row)
                 groups.setdefault(value, []).append(members + int(self.starts[number]))
         yield from self._found(kind, groups, show, long)
+
+    def _raw_fills(self) -> Iterator[Difference]:
+        groups: dict[Hashable, list[np.ndarray[Any, Any]]] = {}
+        for number, part in enumerate(self.parts):
+            if part.holes is not None and part.holes.any():
+                pieces: np.ndarray[Any, Any] = np.flatnonzero(part.holes)
+                fills = part.parameters[RAW_FILL][pieces]
+                raw = np.ascontiguousarray(fills).view(np.dtype((np.void, fills.itemsize)))
+                _, first, inverse = np.unique(raw, return_index=True, return_inverse=True)
+                for place, at in enumerate(first.tolist()):
+                    members = pieces[inverse.reshape(-1) == place] + int(self.starts[number])
+                    groups.setdefault(plain(freeze(fills[at])), []).append(members)
+        yield from self._found("raw-fill", groups, str, None)
 
     def _chunks(self) -> Iterator[Difference]:
         groups: dict[Hashable, list[np.ndarray[Any, Any]]] = {}
@@ -212,10 +229,6 @@ def _decoded(encoding: Encoding) -> Hashable:
     if len(steps) == 1 and (signs or cast.kind == "b"):
         return cast.name  # that is decoding: _Unsigned, or a bool
     return Encoding(encoding.filters, stored, steps[:-1], encoding.parameters).dtype.name
-
-
-def _raw_fill(encoding: Encoding, row: Mapping[str, Any]) -> Hashable:
-    return plain(freeze(row[RAW_FILL]))
 
 
 def _scale_offset(encoding: Encoding, row: Mapping[str, Any]) -> Hashable:

@@ -28,6 +28,17 @@ class IntarsiaAccessor:
     def __init__(self, dataset: xr.Dataset) -> None:
         self._dataset = dataset
 
+    def __repr__(self) -> str:
+        arrays = self.arrays
+        if not arrays:
+            return "<intarsia: nothing here is virtual>"
+        cost = explain(arrays).total
+        return (
+            f"<intarsia: {len(arrays)} virtual variable{'s'[: len(arrays) > 1]}, "
+            f"{cost.segments:,} segments of {cost.sources:,} sources; "
+            "explain(), report(), virtual()>"
+        )
+
     @property
     def arrays(self) -> dict[Hashable, VirtualArray]:
         """The virtual arrays, by variable."""

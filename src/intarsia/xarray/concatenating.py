@@ -10,9 +10,10 @@ compared, dtype drift, alignment) goes through xarray, and so does the order of 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from xarray.indexes import PandasIndex
 
@@ -22,6 +23,7 @@ from intarsia.xarray.internals import (
     coords_of,
     data_of,
     indexes_of,
+    shallow,
     variables_of,
     with_parts,
 )
@@ -62,10 +64,10 @@ def combine_apart(
         return combine(list(datasets))
     apart = shared.union(plain)
     combined = combine([_rest(ds, dim, number, apart) for number, ds in enumerate(datasets)])
-    order = variables_of(combined)[MARKER].values
-    order = order[np.append(True, np.diff(order) != 0)].tolist()
+    marks: npt.NDArray[np.int64] = np.asarray(variables_of(combined)[MARKER].values, np.int64)
+    order: list[int] = marks[np.append(True, np.diff(marks) != 0)].tolist()
     first = datasets[order[0]]
-    joined: Variables = {name: variables_of(first)[name].copy(deep=False) for name in shared}
+    joined: Variables = {name: shallow(variables_of(first)[name]) for name in shared}
     for name in plain:
         arrays = [data_of(variables_of(datasets[number])[name]) for number in order]
         model = variables_of(first)[name]
@@ -74,9 +76,7 @@ def combine_apart(
         joined[name] = xr.Variable(model.dims, data, attrs, dict(model.encoding), fastpath=True)
     everything = {n: v for n, v in variables_of(combined).items() if n != MARKER} | joined
     place = {name: number for number, name in enumerate(variables_of(first))}
-    ordered = sorted(
-        everything, key=lambda name: (dim in everything[name].dims, place.get(name, len(place)))
-    )
+    ordered = sorted(everything, key=lambda name: place.get(name, len(place)))
     return with_parts(
         combined,
         {name: everything[name] for name in ordered},
@@ -120,9 +120,10 @@ def _labels(dataset: xr.Dataset, name: Hashable) -> np.ndarray[Any, Any] | None:
     if type(index) is not PandasIndex or index.dim != name or index.index.name != name:
         return None
     labels: Any = index.index.values
-    if not isinstance(labels, np.ndarray) or labels.dtype.hasobject:
+    if not isinstance(labels, np.ndarray):
         return None
-    return labels if labels.dtype == index.coord_dtype else None
+    array = cast("npt.NDArray[Any]", labels)
+    return array if not array.dtype.hasobject and array.dtype == index.coord_dtype else None
 
 
 def _plain(
@@ -172,9 +173,10 @@ def _same_attrs(one: dict[Any, Any], two: dict[Any, Any]) -> bool:
         if type(value) is not type(other):
             return False
         if isinstance(value, np.ndarray | np.generic):
-            if value.dtype != other.dtype or value.shape != other.shape:
+            mine, theirs = cast("tuple[npt.NDArray[Any], npt.NDArray[Any]]", (value, other))
+            if (mine.dtype, mine.shape) != (theirs.dtype, theirs.shape):
                 return False
-            if value.tobytes() != other.tobytes():
+            if mine.tobytes() != theirs.tobytes():
                 return False
         elif value != other:
             return False

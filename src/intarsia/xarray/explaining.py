@@ -84,6 +84,8 @@ class Explanation:
         return rows
 
     def __repr__(self) -> str:
+        if not self.variables:
+            return "Nothing here is virtual: loading would read nothing."
         rows = [list(HEAD), *self._rows()]
         widths = [max(len(row[n]) for row in rows) for n in range(len(HEAD))]
         lines = ["Loading would read:"]
@@ -94,6 +96,8 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        if not self.variables:
+            return f"<p>{self!r}</p>"
         head = "".join(f"<th style='text-align:right'>{html.escape(cell)}</th>" for cell in HEAD)
         body = ""
         for row in self._rows():
@@ -155,11 +159,11 @@ def human(nbytes: int) -> str:
     Examples
     --------
     >>> human(1536)
-    '1.5 kB'
+    '1.5 KiB'
     """
     size = float(nbytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
-    return f"{size:.1f} TB"
+    return f"{size:.1f} TiB"

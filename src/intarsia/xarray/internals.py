@@ -84,3 +84,8 @@ def new_defaults() -> bool:
 def combine_nested(datasets: Any, concat_dims: list[Any], arguments: dict[str, Any]) -> xr.Dataset:
     """`xarray.combine_nested`."""
     return xr.combine_nested(datasets, concat_dims, **arguments)  # pyright: ignore[reportReturnType]
+
+
+def shallow(variable: xr.Variable) -> xr.Variable:
+    """A copy of a variable that shares its values."""
+    return variable.copy(deep=False)

@@ -11,8 +11,27 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
-from intarsia.references import AFFINE, DENSE, INLINE, MISSING, SPARSE, Sources
-from intarsia.segments import CASE, FORM, PAGE, REF, ROW, SOURCE
+from intarsia.references import (
+    ABSENT,
+    AFFINE,
+    DENSE,
+    INLINE,
+    MISSING,
+    SPARSE,
+    References,
+    Sources,
+)
+from intarsia.segments import (
+    CASE,
+    COUNT,
+    FORM,
+    PAGE,
+    REF,
+    ROW,
+    SOURCE,
+    Block,
+    Segments,
+)
 from intarsia.xarray.internals import coords_of, data_of, dtype_of, indexes_of, variables_of
 
 SMALL = 1 << 16
@@ -78,7 +97,7 @@ def stored_as(array: VirtualArray, url: str) -> dict[str, Any]:
     known: dict[str, Any] = {
         "stored": encoding.stored,
         "filters": encoding.filters,
-        "raw_fill": row["raw_fill"],
+        "raw_fill": row["raw_fill"] if holes_in(segments).any() else None,
         "fills": [row[name] for name in names if name.startswith("fill_")],
         "scale": row["scale"] if "scale" in names else None,
         "offset": row["offset"] if "offset" in names else None,
@@ -135,10 +154,30 @@ def parts_of(arrays: Mapping[Hashable, VirtualArray]) -> list[Part]:
                 urls = _Urls(segments.sources, block.column(SOURCE)[mine])
                 rows = case.rows[block.column(ROW)[mine]]
                 chunked = block.column(FORM)[mine][0] in (DENSE, SPARSE)
-                parts.append(
-                    Part(str(name), case.encoding, rows, urls, chunks[mine] if chunked else None)
-                )
+                cut = chunks[mine] if chunked else None
+                holes = holes_of(block, segments.pages)[mine]
+                parts.append(Part(str(name), case.encoding, rows, urls, cut, holes))
     return parts
+
+
+def holes_in(segments: Segments) -> npt.NDArray[np.bool_]:
+    """Whether each segment has chunks that were never written, block after block."""
+    found = [holes_of(block, segments.pages) for block in segments.blocks]
+    return np.concatenate(found) if found else np.zeros(0, bool)
+
+
+def holes_of(block: Block, pages: Sequence[References]) -> npt.NDArray[np.bool_]:
+    """Whether each segment of a block has chunks that were never written."""
+    form = block.column(FORM)
+    holes = (form == MISSING) | (form == SPARSE)
+    for number, page in enumerate(pages):
+        if page.states is None:
+            continue
+        mine = np.flatnonzero((block.column(PAGE) == number) & (form == DENSE))
+        absent = np.concatenate([[0], np.cumsum(page.states == ABSENT)])
+        begin = block.column(REF)[mine].astype(np.int64)
+        holes[mine] = absent[begin + block.column(COUNT)[mine]] > absent[begin]
+    return holes
 
 
 class _Urls(Sequence[str]):
