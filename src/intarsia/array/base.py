@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from intarsia.array.dispatch import Loadable, call_function, call_ufunc
+from intarsia.array.dispatch import Loadable, array_to_dask, call_function, call_ufunc
+from intarsia.array.keys import is_mapping
 from intarsia.array.reader import BlockReader
 from intarsia.engine.load import Named, load
 
@@ -92,6 +93,12 @@ class LazyArray(  # pyright: ignore[reportGeneralTypeIssues] the mixin is of no 
     def load(self) -> npt.NDArray[Any]:
         """Read and decode all values."""
         return load_together([self])[0]
+
+    def rechunk(self, chunks: Any = "auto", **kwargs: Any) -> Any:
+        """A dask array that reads in the given chunks, as `dask.array.from_array` takes them."""
+        if is_mapping(chunks):
+            chunks = tuple(chunks.get(axis) for axis in range(self.ndim))
+        return array_to_dask(self, chunks, **kwargs)
 
     @staticmethod
     def load_all(arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
@@ -186,6 +193,18 @@ def _loading(name: str) -> Callable[..., Any]:
     return method
 
 
+def _in_place(name: str) -> Callable[..., Any]:
+    """An in-place operator: the name is bound to a loaded array, the lazy one stays as it is."""
+    change: Callable[[Any, Any], Any] = getattr(operator, name)
+
+    def method(self: LazyArray, other: Any) -> Any:
+        return change(self.load(), other)
+
+    method.__name__ = name
+    method.__qualname__ = f"LazyArray.{name}"
+    return method
+
+
 METHODS = (
     *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress"),
     *("conj", "conjugate", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min"),
@@ -195,6 +214,14 @@ METHODS = (
 
 for _name in METHODS:
     setattr(LazyArray, _name, _loading(_name))
+
+OPERATORS = (
+    *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "ilshift", "irshift"),
+    *("iand", "ixor", "ior", "imatmul"),
+)
+
+for _name in OPERATORS:
+    setattr(LazyArray, f"__{_name}__", _in_place(f"__{_name}__"))
 
 
 def load_together(arrays: Sequence[LazyArray]) -> list[npt.NDArray[Any]]:

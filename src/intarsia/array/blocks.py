@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import operator
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from intarsia.segments import Segments
 
-WHOLE_BYTES = 1 << 28
+type IntArray = npt.NDArray[Any]
+
+WHOLE_BYTES = 1 << 27
 """Arrays up to this size are presented to xarray as one block."""
 
 BLOCK_BYTES = 1 << 24
@@ -67,3 +71,51 @@ def digest(segments: Segments, dtype: np.dtype[Any]) -> str:
     for source in segments.sources:
         found.update(repr(source).encode())
     return found.hexdigest()
+
+
+MAX_EDGES = 1 << 20
+"""Where sources have more chunk boundaries than this along a dimension, blocks ignore them."""
+
+
+def aligned_blocks(segments: Segments) -> tuple[tuple[int, ...], ...]:
+    """Blocks no larger than `preferred_chunks` that end where chunks of the sources end.
+
+    So that a chunk at the boundary of two files is decoded once, not by two blocks.
+    """
+    sizes: list[tuple[int, ...]] = []
+    for axis, limit in enumerate(preferred_chunks(segments)):
+        size = segments.shape[axis]
+        if limit >= size:
+            sizes.append((size,))
+            continue
+        edges = _edges(segments, axis)
+        cuts = [0]
+        while cuts[-1] < size:
+            far = cuts[-1] + limit
+            near = int(edges[np.searchsorted(edges, far, "right") - 1])
+            cuts.append(min(near if near > cuts[-1] else far, size))
+        sizes.append(tuple(b - a for a, b in pairwise(cuts)))
+    return tuple(sizes)
+
+
+def _edges(segments: Segments, axis: int) -> IntArray:
+    """Positions along a dimension where a segment, or a chunk within one, begins; sorted."""
+    found = [np.array([0], np.int64)]
+    for block in segments.blocks:
+        fields, matrix = block.fields, block.matrix()
+        start, length = matrix[:, fields.start.start + axis], matrix[:, fields.shape.start + axis]
+        found.append(np.unique(start))
+        for dim in range(fields.source_ndim):
+            along = matrix[:, fields.axis.start + dim] == axis
+            step = matrix[:, fields.step.start + dim]
+            edge = matrix[:, fields.chunk.start + dim]
+            first = matrix[:, fields.first.start + dim]
+            inner = np.where(step == 1, -first % edge, (first + 1) % edge)
+            counts = np.maximum(0, -(-(length - inner) // edge))
+            counts[~along | (np.abs(step) != 1)] = 0
+            total = int(counts.sum())
+            if total <= MAX_EDGES:
+                number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+                begin = np.repeat(start + inner, counts)
+                found.append(np.unique(begin + number * np.repeat(edge, counts)))
+    return np.unique(np.concatenate(found))

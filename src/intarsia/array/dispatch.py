@@ -98,13 +98,19 @@ def of_dask(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "dask"
 
 
+def array_to_dask(array: Any, chunks: Any, **kwargs: Any) -> Any:
+    """A dask array that reads blocks of `array`."""
+    import dask.array as da
+
+    return da.from_array(array, chunks, **kwargs)
+
+
 def to_dask(tree: Any) -> Any:
     """A nest with the lazy arrays in it as dask arrays."""
-    import dask.array as da
 
     def convert(item: Any) -> Any:
         if isinstance(item, Loadable):
-            return da.from_array(item, chunks=item.blocks)
+            return array_to_dask(item, item.blocks)
         return np.asarray(item)
 
     return _walk(tree, convert)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from intarsia.array.dispatch import implements
-from intarsia.array.keys import IntArray, axes_of, is_array, normal_axis
+from intarsia.array.keys import axes_of, is_array, normal_axis
 from intarsia.array.virtual import CASTABLE, VirtualArray
 from intarsia.segments import Segments
 
@@ -180,11 +180,9 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if axis is None or isinstance(repeats, VirtualArray):
         return NotImplemented
-    if not isinstance(a, VirtualArray):
-        return NotImplemented
     axis = normal_axis(axis, a.ndim)
-    indices: IntArray = np.repeat(np.arange(a.shape[axis]), np.asarray(repeats, np.int64))
-    return a[(*[slice(None)] * axis, indices)]
+    places = np.arange(int(a.shape[axis]))
+    return a[(*[slice(None)] * axis, np.repeat(places, np.asarray(repeats, np.int64)))]
 
 
 @implements(np.result_type)

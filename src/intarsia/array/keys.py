@@ -95,6 +95,16 @@ def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence)
 
 
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a value is a list."""
+    return isinstance(value, list)
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether a value is a mapping."""
+    return isinstance(value, Mapping)
+
+
 def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether a value can be iterated over."""
     return isinstance(value, Iterable)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.array.base import LazyArray
-from intarsia.array.blocks import WHOLE_BYTES, digest, preferred_chunks
+from intarsia.array.blocks import WHOLE_BYTES, aligned_blocks, digest, preferred_chunks
 from intarsia.array.keys import (
     are_apart,
     common_shape,
@@ -140,19 +140,19 @@ class VirtualArray(LazyArray):
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """One block while the array is small, else `blocks`.
+        """One block while the array is small, else uniform ones.
 
         xarray refuses to work along a dimension that lies in several chunks, where it does not
         refuse the same with an array in memory. What fits in memory is treated as such.
         """
         if self.nbytes <= WHOLE_BYTES:
             return tuple((size,) for size in self.shape)
-        return self.blocks
+        return regular_chunks(self.shape, preferred_chunks(self.segments))
 
     @property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """Uniform blocks near the chunk shape of the largest segment, not too small."""
-        return regular_chunks(self.shape, preferred_chunks(self.segments))
+        """Blocks that are good to read: not too small, and made of whole chunks of the sources."""
+        return aligned_blocks(self.segments)
 
     def with_steps(self, steps: Sequence[Codec], parameters: dict[str, np.generic]) -> VirtualArray:
         """The array with further decoding steps after those it has."""

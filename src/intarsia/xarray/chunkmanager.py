@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xarray.core.indexing import PandasIndexingAdapter
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 from intarsia.array import LazyArray, LazyKey, VirtualArray, load_together
-from intarsia.array.keys import is_array, is_list
+from intarsia.array.keys import is_array, is_list, is_tuple
 from intarsia.progress import track
 
 
@@ -72,16 +73,19 @@ class IntarsiaManager(
 
         While it reindexes, xarray passes the indices along one axis (with a list of chunks, unlike
         all others) and compares the result with -1: that gives a mask that `numpy.where` applies to
-        a virtual array without loading it. A coordinate that is to be looked up as a whole (by
-        `idxmax`) stays as it is.
+        a virtual array without loading it. What is in memory and wanted as one block (by `idxmax`
+        and `interp`) stays as it is.
         """
         if isinstance(data, LazyArray):
             return data
         if isinstance(chunks, list) and is_array(data):
             along = [size for size in data.shape if size != 1]
             return LazyKey(data) if data.dtype.kind in "iu" and len(along) <= 1 else data
-        if isinstance(chunks, tuple) and chunks == tuple((size,) for size in data.shape):
-            return data
+        if _is_one_block(chunks, data.shape):
+            if is_array(data):
+                return data
+            if isinstance(getattr(data, "array", None), PandasIndexingAdapter):
+                return np.asarray(data)  # an index, which is in memory too
         return _dask().from_array(data, chunks, **kwargs)
 
     def rechunk(self, data: LazyArray, chunks: Any, **kwargs: Any) -> Any:
@@ -189,6 +193,15 @@ class IntarsiaManager(
         return None
 
 
+def _is_one_block(chunks: Any, shape: tuple[int, ...]) -> bool:
+    """Whether chunks, as xarray passes them, leave an array in one piece."""
+    if not is_tuple(chunks) or len(chunks) != len(shape):
+        return False
+    return all(
+        chunk in (None, -1, size, (size,)) for chunk, size in zip(chunks, shape, strict=True)
+    )
+
+
 def _dask() -> Any:
     """Dask's arrays.
 
@@ -209,9 +222,9 @@ def _dask() -> Any:
 def _delayed() -> Any:
     """Dask's way of calling a function later."""
     _dask()
-    import dask.delayed as module
+    import dask
 
-    untyped: Any = module
+    untyped: Any = dask
     return untyped.delayed
 
 
