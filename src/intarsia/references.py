@@ -8,9 +8,10 @@ there is no Python object per chunk.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Source(NamedTuple):
         return self.container + self.key
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Sources:
     """An immutable table of sources, shared by the variables of one open."""
 
@@ -123,8 +124,8 @@ class Sources:
     def union(tables: Sequence[Sources]) -> tuple[Sources, list[IntArray | None]]:
         """One table for all, with each table's row numbers in it.
 
-        The same tables give the same union again (a short memory keeps the last ones), so that the
-        variables of one dataset keep sharing one table.
+        The same tables give the same union again, as long as they live (a short memory keeps the
+        last unions), so that the variables of one dataset keep sharing one table.
 
         Returns
         -------
@@ -136,12 +137,44 @@ class Sources:
         distinct = tuple({id(table): table for table in tables}.values())
         if len(distinct) == 1:
             return distinct[0], [None] * len(tables)
-        united, maps = _union(distinct)
+        united, maps = _remembered_union(distinct)
         number = {id(table): index for index, table in enumerate(distinct)}
         return united, [maps[number[id(table)]] for table in tables]
 
 
-@lru_cache(maxsize=16)
+class _Union(NamedTuple):
+    """A union, and the tables it was made of."""
+
+    tables: tuple[weakref.ref[Sources], ...]
+    united: Sources
+    maps: tuple[IntArray, ...]
+
+
+_unions: dict[tuple[int, ...], _Union] = {}
+"""The last unions, by the identities of their tables; forgotten when the first table dies."""
+
+
+def _remembered_union(tables: tuple[Sources, ...]) -> tuple[Sources, tuple[IntArray, ...]]:
+    key = tuple(map(id, tables))
+    found = _unions.get(key)
+    # an identity may have passed on to another table
+    if found is not None and all(
+        known() is table for known, table in zip(found.tables, tables, strict=True)
+    ):
+        return found.united, found.maps
+    united, maps = _union(tables)
+    drop = partial(_forget, _unions, key)  # a global is gone when the interpreter ends
+    first = weakref.ref(tables[0], drop)
+    _unions[key] = _Union((first, *map(weakref.ref, tables[1:])), united, maps)
+    for old in list(_unions)[:-16]:
+        _unions.pop(old, None)
+    return united, maps
+
+
+def _forget(unions: dict[tuple[int, ...], _Union], key: tuple[int, ...], _: object) -> None:
+    unions.pop(key, None)
+
+
 def _union(tables: tuple[Sources, ...]) -> tuple[Sources, tuple[IntArray, ...]]:
     rows: dict[Source, int] = {}
     maps: list[IntArray] = []

@@ -28,15 +28,17 @@ class Joiner:
         self.sources, source_maps = Sources.union([part.sources for part in parts])
         cases, places = merge_cases([part.cases for part in parts])
         self.pages, page_places = _merge_pages([part.pages for part in parts])
-        groups: dict[Fields, list[tuple[int, IntArray]]] = {}
+        groups: dict[Fields, tuple[list[int], list[IntArray]]] = {}
         for number, part in enumerate(parts):
             for block in part.blocks:
-                groups.setdefault(block.fields, []).append((number, block.matrix()))
+                numbers, rows = groups.setdefault(block.fields, ([], []))
+                numbers.append(number)
+                rows.append(block.matrix())
+        moved = any(numbers is not None for numbers in source_maps)
         matrices: list[tuple[Fields, IntArray]] = []
-        for fields, group in groups.items():
-            matrix = np.concatenate([rows for _, rows in group])
-            counts = [len(rows) for _, rows in group]
-            part = np.repeat(np.array([number for number, _ in group]), counts)
+        for fields, (numbers, rows) in groups.items():
+            matrix = np.concatenate(rows)
+            part = np.repeat(np.array(numbers), [piece.shape[0] for piece in rows])
             matrix[:, fields.start.start + axis] += offsets[part]
             case, first = _relabel(places, part, matrix[:, CASE])
             matrix[:, CASE] = case
@@ -44,7 +46,7 @@ class Joiner:
             page, first = _relabel(page_places, part, matrix[:, PAGE])
             matrix[:, PAGE] = page
             matrix[:, REF] += first
-            if any(numbers is not None for numbers in source_maps):
+            if moved:
                 matrix[:, SOURCE] = _renumber(source_maps, parts, part, matrix[:, SOURCE])
             matrices.append((fields, matrix))
         self.cases = _distinct(cases, [matrix for _, matrix in matrices])
@@ -79,27 +81,32 @@ def _merge_pages(
     groups: Sequence[tuple[References, ...]],
 ) -> tuple[tuple[References, ...], list[list[tuple[int, int]]]]:
     """Unite tables of references: each once, and the small ones in one table."""
-    distinct = {id(page): page for pages in groups for page in pages if len(page)}
-    place: dict[int, tuple[int, int]] = {}
-    kept: list[References] = []
-    small: list[References] = list(distinct.values())
-    if len(small) <= MAX_PAGES:
-        kept, small = small, []
-    else:
-        limit = sum(len(page) for page in small) // MAX_PAGES
-        kept = [page for page in small if len(page) > limit]
-        small = [page for page in small if len(page) <= limit]
-    for number, page in enumerate(kept):
-        place[id(page)] = (number, 0)
+    distinct: dict[int, References] = {}
+    sizes: dict[int, int] = {}
+    for pages in groups:
+        for page in pages:
+            size = page.offsets.shape[0]
+            if size:
+                distinct[id(page)] = page
+                sizes[id(page)] = size
+    kept: dict[int, References] = distinct
+    small: dict[int, References] = {}
+    if len(distinct) > MAX_PAGES:
+        limit = sum(sizes.values()) // MAX_PAGES
+        kept = {key: page for key, page in distinct.items() if sizes[key] > limit}
+        small = {key: page for key, page in distinct.items() if sizes[key] <= limit}
+    place = {key: (number, 0) for number, key in enumerate(kept)}
+    united = list(kept.values())
+    start = 0
+    for key in small:
+        place[key] = (len(kept), start)
+        start += sizes[key]
     if small:
-        start = 0
-        for page in small:
-            place[id(page)] = (len(kept), start)
-            start += len(page)
-        kept.append(References.merge(small))
-    if not kept:
-        kept.append(References.missing())
-    return tuple(kept), [[place.get(id(page), (0, 0)) for page in pages] for pages in groups]
+        united.append(References.merge(list(small.values())))
+    if not united:
+        united.append(References.missing())
+    nothing = (0, 0)
+    return tuple(united), [[place.get(id(page), nothing) for page in pages] for pages in groups]
 
 
 def _distinct(cases: tuple[Case, ...], matrices: Sequence[IntArray]) -> tuple[Case, ...]:

@@ -15,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from xarray.indexes import PandasIndex
 
 from intarsia.array import VirtualArray
 from intarsia.xarray.internals import (
@@ -23,6 +22,7 @@ from intarsia.xarray.internals import (
     coords_of,
     data_of,
     indexes_of,
+    labels_of,
     shallow,
     variables_of,
     with_parts,
@@ -66,21 +66,23 @@ def combine_apart(
     combined = combine([_rest(ds, dim, number, apart) for number, ds in enumerate(datasets)])
     marks: npt.NDArray[np.int64] = np.asarray(variables_of(combined)[MARKER].values, np.int64)
     order: list[int] = marks[np.append(True, np.diff(marks) != 0)].tolist()
-    first = datasets[order[0]]
+    ranked = [datasets[number] for number in order]
+    first = ranked[0]
     joined: Variables = {name: shallow(variables_of(first)[name]) for name in shared}
     for name in plain:
-        arrays = [data_of(variables_of(datasets[number])[name]) for number in order]
+        arrays = [data_of(variables_of(dataset)[name]) for dataset in ranked]
         model = variables_of(first)[name]
         attrs = {} if combine_attrs == "drop" else dict(model.attrs)
         data = np.concatenate(arrays, model.dims.index(dim))
         joined[name] = xr.Variable(model.dims, data, attrs, dict(model.encoding), fastpath=True)
     everything = {n: v for n, v in variables_of(combined).items() if n != MARKER} | joined
+    coords = coords_of(combined) | shared
     place = {name: number for number, name in enumerate(variables_of(first))}
     ordered = sorted(everything, key=lambda name: place.get(name, len(place)))
     return with_parts(
         combined,
         {name: everything[name] for name in ordered},
-        coords_of(combined) | shared,
+        coords,
         {**indexes_of(combined), **{name: indexes_of(first)[name] for name in shared}},
     )
 
@@ -99,12 +101,12 @@ def _shared(datasets: Sequence[xr.Dataset], dim: str) -> set[Hashable]:
     first = datasets[0]
     names: set[Hashable] = set()
     for name in indexes_of(first):
-        labels = _labels(first, name)
+        labels = labels_of(first, name)
         if name == dim or labels is None:
             continue
         known = (labels.dtype, labels.tobytes())
         for dataset in datasets[1:]:
-            others = _labels(dataset, name)
+            others = labels_of(dataset, name)
             if others is None:
                 break
             if others is not labels and (others.dtype, others.tobytes()) != known:
@@ -112,18 +114,6 @@ def _shared(datasets: Sequence[xr.Dataset], dim: str) -> set[Hashable]:
         else:
             names.add(name)
     return names
-
-
-def _labels(dataset: xr.Dataset, name: Hashable) -> np.ndarray[Any, Any] | None:
-    """Values of a dimension's own plain index, or None where it has none."""
-    index = indexes_of(dataset).get(name)
-    if type(index) is not PandasIndex or index.dim != name or index.index.name != name:
-        return None
-    labels: Any = index.index.values
-    if not isinstance(labels, np.ndarray):
-        return None
-    array = cast("npt.NDArray[Any]", labels)
-    return array if not array.dtype.hasobject and array.dtype == index.coord_dtype else None
 
 
 def _plain(

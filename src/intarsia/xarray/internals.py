@@ -9,7 +9,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
+from xarray.indexes import PandasIndex
 
 type Variables = dict[Hashable, xr.Variable]
 
@@ -27,6 +29,17 @@ def coords_of(dataset: xr.Dataset) -> set[Hashable]:
 def indexes_of(dataset: xr.Dataset) -> Mapping[Hashable, Any]:
     """Indexes by coordinate, without the check of ``dataset.xindexes``."""
     return dataset._indexes
+
+
+def labels_of(dataset: xr.Dataset, name: Hashable) -> npt.NDArray[Any] | None:
+    """Values of a dimension's own plain index as they are, or None where there is none such."""
+    index = dataset._indexes.get(name)
+    if type(index) is not PandasIndex or index.dim != name or index.index.name != name:
+        return None
+    labels: Any = index.index.values
+    if not isinstance(labels, np.ndarray) or labels.dtype.hasobject:
+        return None
+    return labels if labels.dtype == index.coord_dtype else None
 
 
 def data_of(variable: xr.Variable) -> Any:
