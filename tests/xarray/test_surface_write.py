@@ -87,7 +87,7 @@ def _append(d: xr.Dataset, path: Path) -> None:
 
 
 def _region(d: xr.Dataset, path: Path) -> None:
-    """A part of an array; to xarray, virtual arrays are like dask's: it wants to hear that it is safe."""
+    """A part of an array; as with dask's, xarray wants to hear that writing it is safe."""
     d.to_zarr(path)
     part = d[["v"]].drop_vars(["lat", "area", "time", "step"]).isel(time=slice(5, 0, -1))
     part.to_zarr(path, region={"time": slice(2, 7)}, safe_chunks=False)

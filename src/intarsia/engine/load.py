@@ -81,7 +81,7 @@ def _run(
     waiting: set[Future[None]] = set()
     try:
         for task in plan.tasks:
-            waiting.add(_pool().submit(_run_task, plan, task, targets, names))
+            waiting.add(_submit(plan, task, targets, names))
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
             for future in ended:
@@ -91,6 +91,18 @@ def _run(
         for future in waiting:
             future.cancel()
         wait(waiting)  # nobody writes into an output that was given up
+
+
+def _submit(
+    plan: Plan, task: Task, targets: Sequence[Target], names: Sequence[str | None]
+) -> Future[None]:
+    """Have a task run by the pool, or at once where the interpreter is ending."""
+    try:
+        return _pool().submit(_run_task, plan, task, targets, names)
+    except RuntimeError:  # no thread can be started any more
+        future: Future[None] = Future()
+        future.set_result(_run_task(plan, task, targets, names))
+        return future
 
 
 def _run_task(

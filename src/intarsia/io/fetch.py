@@ -85,6 +85,16 @@ def observe() -> Generator[Reads]:
             _observers[:] = [other for other in _observers if other is not reads]
 
 
+def _after_fork() -> None:
+    """A lock held by another thread at the fork would never be released in the child."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def record(url: str, offset: int, length: int) -> None:
     """Tell the observers of a request; fetchers call this once for each."""
     if _observers:
