@@ -25,7 +25,7 @@ demo: $(VENV)/.installed-plot
 	$(BIN)/intarsia demo
 
 test: $(VENV)/.installed-test
-	INTARSIA_DATA='$(DATA)' $(BIN)/python -m pytest $(PYTEST_ARGS)
+	INTARSIA_DATA='$(DATA)' $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev imports
 	$(BIN)/ruff check .
