@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from intarsia.demo.verify import Outcome
 
 HEADS = ("what is unlike", "files", "segments", "cases", "requests", "read", "equal")
-WIDTHS = (-30, 5, 8, 5, 8, 8, 5)
+WIDTHS = (-29, 5, 8, 5, 8, 9, 5)
 LAST = "under one set of attributes"
 
 POSITIONAL = ""

@@ -19,7 +19,7 @@ SEA = "viridis"
 DIFFERENCE = "RdBu_r"
 
 STYLE: Any = {
-    "font.family": "sans-serif",
+    "font.family": "DejaVu Sans",  # comes with matplotlib; one name is found ten times faster
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.labelsize": 8.5,
