@@ -196,16 +196,14 @@ def _tasks(
     end = _furthest(offset + length, apart)
     gap = np.zeros(len(order), np.int64)
     gap[1:] = np.maximum(offset[1:] - end[:-1], 0)
-    new = _covered(offset, end, apart)
-    breaks = _breaks(apart, gap, length * new)
-    # cut long ranges between chunks
+    # cut long ranges between chunks, and only then see what is over-read in each
     cost = np.maximum(length, elements[order])
     done = np.cumsum(cost)
-    base = np.maximum.accumulate(np.where(breaks, done - cost, 0))
+    base = np.maximum.accumulate(np.where(apart | (gap > MAX_GAP), done - cost, 0))
     slot = (done - cost - base) // TASK_COST
-    cut = np.zeros(len(order), bool)
-    cut[1:] = (slot[1:] != slot[:-1]) & (offset[1:] >= end[:-1])
-    breaks |= cut
+    cut = apart.copy()
+    cut[1:] |= (slot[1:] != slot[:-1]) & (offset[1:] >= end[:-1])
+    breaks = _breaks(cut, gap, length * _covered(offset, end, apart))
     starts = np.flatnonzero(breaks)
     stops = np.append(starts[1:], len(order))
     lows = offset[starts]
