@@ -18,9 +18,9 @@ import io
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -52,8 +52,45 @@ def fenced(text: str) -> Iterator[tuple[int, str, str]]:
         raise ValueError(f"the block that begins at line {begin - 1} is not closed")
 
 
-def run(text: str, name: str) -> dict[str, Any]:
-    """Run the blocks of a page; errors point to the lines of the page."""
+class Shown(NamedTuple):
+    """An output that a page shows, and what is printed.
+
+    Attributes
+    ----------
+    begin, end
+        Lines of the page: the first of the output, and the one after the last.
+    shown, printed
+        What the page says, and what is printed.
+    """
+
+    begin: int
+    end: int
+    shown: str
+    printed: str
+
+    @property
+    def matches(self) -> bool:
+        """Whether the page is right; three dots stand for anything."""
+        want, got = (
+            "".join(line.rstrip() + "\n" for line in text.strip("\n").splitlines())
+            for text in (self.shown, self.printed)
+        )
+        return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS)
+
+
+def run(text: str, name: str, see: Callable[[Shown], None] | None = None) -> dict[str, Any]:
+    """Run the blocks of a page; errors point to the lines of the page.
+
+    `see` is called with every output; by default those that don't match fail.
+    """
+
+    def fail(one: Shown) -> None:
+        assert one.matches, (
+            f"{name}, line {one.begin} shows\n\n{one.shown}\n\nbut what is printed is\n\n"
+            f"{one.printed}\n\n(python -m tools.docs_outputs writes it)"
+        )
+
+    see = fail if see is None else see
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for begin, info, code in fenced(text):
@@ -70,37 +107,26 @@ def run(text: str, name: str) -> dict[str, Any]:
         elif options == ["output"]:
             if printed is None:
                 raise ValueError(f"{name}, line {begin - 1}: output of what?")
-            same(code, printed, f"{name}, line {begin}")
+            see(Shown(begin, begin + len(code.splitlines()), code, printed))
             printed = None
         elif language == "console":
-            console(code, f"{name}, line {begin}")
+            for one in console(begin, code):
+                see(one)
     return namespace
 
 
-def console(session: str, where: str) -> None:
-    """Run the commands of a session that are ours."""
-    commands = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
-    for command in commands:
-        line, _, shown = command.partition("\n")
-        argv = shlex.split(line, comments=True)
-        if argv[0] != "intarsia":
-            continue
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            main(argv[1:])
-        if shown.strip():
-            same(shown, out.getvalue(), where)
-
-
-def same(shown: str, printed: str, where: str) -> None:
-    """Assert that a page shows what is printed; three dots stand for anything."""
-    want, got = (
-        "".join(line.rstrip() + "\n" for line in text.strip("\n").splitlines())
-        for text in (shown, printed)
-    )
-    checker = doctest.OutputChecker()
-    assert checker.check_output(want, got, doctest.ELLIPSIS), (
-        f"{where} shows\n\n{want}\nbut what is printed is\n\n{got}"
-    )
+def console(begin: int, session: str) -> Iterator[Shown]:
+    """Run the commands of a session that are ours; yield what those print that show something."""
+    for command in re.split(r"^(?=\$ )", session, flags=re.MULTILINE):
+        lines = command.splitlines()
+        argv = shlex.split(lines[0][2:], comments=True) if lines else []
+        if argv and argv[0] == "intarsia":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                main(argv[1:])
+            if any(lines[1:]):
+                shown = "\n".join(lines[1:])
+                yield Shown(begin + 1, begin + len(lines), shown, out.getvalue())
+        begin += len(lines)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -164,7 +190,7 @@ def test_what_is_shown_is_what_is_printed() -> None:
     with pytest.raises(ValueError, match="output of what"):
         run("```text output\nx\n```\n", "page")
     session = "```console\n$ pip install anything\n$ intarsia check none.nc\n{}```\n"
-    with pytest.raises(AssertionError, match="page, line 2 shows"):
+    with pytest.raises(AssertionError, match="page, line 4 shows"):
         run(session.format("something else\n"), "page")
 
 
