@@ -8,12 +8,12 @@ variable become a `Content`, which compares by a digest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-__all__ = ["Content", "Typed", "brief", "freeze", "show", "show_value"]
+__all__ = ["Content", "Typed", "brief", "freeze", "freeze_items", "show", "show_value"]
 
 
 class Typed(NamedTuple):
@@ -55,7 +55,12 @@ def freeze(value: Any) -> Hashable:
         A string, an int, None, a `Typed`, or a tuple of those. Anything else is represented by
         its ``repr``.
     """
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is str or kind is int or value is None:  # most are
+        return value
+    if kind in _SCALARS:
+        return Typed(_SCALARS[kind], (), value.tobytes())
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str(value)
@@ -70,6 +75,21 @@ def freeze(value: Any) -> Hashable:
     if isinstance(value, list | tuple):
         return tuple(freeze(member) for member in cast(Sequence[Any], value))
     return repr(value)
+
+
+_SCALARS: dict[type[Any], str] = {
+    np.dtype(code).type: np.dtype(code).str for code in "?bBhHiIlLefd"
+}
+"""Types of NumPy scalars that say all about their dtype."""
+
+
+def freeze_items(attrs: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """Names and frozen values in turn, in the order of `attrs`: equal where those are equal."""
+    items: list[Hashable] = []
+    for name, value in attrs.items():
+        items.append(name)
+        items.append(value if type(value) is str else freeze(value))
+    return tuple(items)
 
 
 def show(frozen: Hashable, *, typed: bool = False, limit: int = 60) -> str:

@@ -10,8 +10,9 @@ for bit.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,6 +149,7 @@ class Summarizer:
         self._parts: dict[Any, Any] = {}
         # by id of the array that the content keeps alive, so that no other can have that id
         self._contents: dict[int, Content] = {}
+        self._known: dict[Hashable, VariableSummary] = {}
 
     def source(
         self,
@@ -246,6 +248,36 @@ class Summarizer:
         )
         return self._parts.setdefault(summary, summary)
 
+    def known(
+        self,
+        key: Hashable,
+        build: Callable[[], VariableSummary],
+        values: np.ndarray[Any, Any] | None = None,
+    ) -> VariableSummary:
+        """Summarise variables that are alike once.
+
+        Parameters
+        ----------
+        key
+            Tells what differs between variables, but for `values`; cheaper than a summary.
+        build
+            Calls `variable`, without values, where the key is new.
+        values
+            As for `variable`.
+
+        Returns
+        -------
+        VariableSummary
+            The same object for equal arguments.
+        """
+        summary = self._known.get(key)
+        if summary is None:
+            summary = self._known[key] = build()
+        if values is None:
+            return summary
+        summary = summary._replace(content=self._content(values))
+        return self._parts.setdefault(summary, summary)
+
     def index(
         self, name: str, values: np.ndarray[Any, Any], *, dim: str | None = None, **options: Any
     ) -> VariableSummary:
@@ -297,8 +329,7 @@ class Summarizer:
         return self._parts.setdefault(frozen, frozen)
 
 
-def _name(pair: tuple[str, Hashable]) -> str:
-    return pair[0]
+_name = itemgetter(0)
 
 
 def _lengths(variables: Iterable[VariableSummary]) -> Iterator[tuple[str, int]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from xarray.core.indexing import PandasIndexingAdapter
 from xarray.indexes import PandasIndex
 
 type Variables = dict[Hashable, xr.Variable]
@@ -50,6 +51,15 @@ def data_of(variable: xr.Variable) -> Any:
 def dtype_of(variable: xr.Variable) -> np.dtype[Any]:
     """Type of a variable's values."""
     return variable.dtype
+
+
+def values_of(variable: xr.Variable) -> npt.NDArray[Any]:
+    """Values of a variable; those of an index without xarray's conversions, where it needs none."""
+    if isinstance(variable._data, PandasIndexingAdapter):
+        values: Any = variable._data.array.values
+        if isinstance(values, np.ndarray) and values.dtype == variable._data.dtype:
+            return values
+    return variable.values
 
 
 def with_data(variable: xr.Variable, data: Any) -> xr.Variable:

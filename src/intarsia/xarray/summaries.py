@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
+from intarsia.combine.frozen import freeze_items
+from intarsia.encoding import RAW_FILL, Encoding
 from intarsia.references import (
     ABSENT,
     AFFINE,
@@ -32,7 +34,14 @@ from intarsia.segments import (
     Block,
     Segments,
 )
-from intarsia.xarray.internals import coords_of, data_of, dtype_of, indexes_of, variables_of
+from intarsia.xarray.internals import (
+    coords_of,
+    data_of,
+    dtype_of,
+    indexes_of,
+    values_of,
+    variables_of,
+)
 
 SMALL = 1 << 16
 """Elements of a loaded variable up to which its values take part in the comparison."""
@@ -69,63 +78,124 @@ def _variable(
     variable: xr.Variable, coordinate: bool, index: bool, url: str, make: Summarizer
 ) -> VariableSummary:
     data: Any = data_of(variable)
-    encoding = variable.encoding
-    known: dict[str, Any] = {
-        "attrs": variable.attrs,
-        "is_coordinate": coordinate,
-        "is_index": index,
-        "grid_mapping": variable.attrs.get("grid_mapping", encoding.get("grid_mapping")),
-    }
+    attrs, encoding = variable.attrs, variable.encoding
+    mapping = attrs.get("grid_mapping", encoding.get("grid_mapping"))
+    mapping = mapping if isinstance(mapping, str) else None
+    values: npt.NDArray[Any] | None = None
+    units: str | None = None
+    calendar: str | None = None
+    stored: Stored | None = None
     if isinstance(data, VirtualArray):
-        known |= stored_as(data, url)
+        stored = Stored.of(data, url)
     else:
         units, calendar = encoding.get("units"), encoding.get("calendar")
-        known["units"] = units if isinstance(units, str) else None
-        known["calendar"] = calendar if isinstance(calendar, str) else None
+        units = units if isinstance(units, str) else None
+        calendar = calendar if isinstance(calendar, str) else None
         if index or (coordinate and variable.size <= SMALL):
-            known["values"] = variable.values
-    dims = tuple(str(dim) for dim in variable.dims)
-    return make.variable(dims, variable.shape, dtype_of(variable), **known)
+            values = values_of(variable)
+    dims, shape, dtype = variable.dims, variable.shape, dtype_of(variable)
+
+    def build() -> VariableSummary:
+        return make.variable(
+            [str(dim) for dim in dims],
+            shape,
+            dtype,
+            attrs=attrs,
+            is_coordinate=coordinate,
+            is_index=index,
+            units=units,
+            calendar=calendar,
+            grid_mapping=mapping,
+            **(stored.told() if stored is not None else {}),
+        )
+
+    key = (
+        dims,
+        shape,
+        dtype,
+        coordinate,
+        index,
+        stored,
+        units,
+        calendar,
+        mapping,
+        freeze_items(attrs),
+    )
+    return make.known(key, build, values)
 
 
-def stored_as(array: VirtualArray, url: str) -> dict[str, Any]:
-    """How the first segment of a virtual array is stored, as `Summarizer.variable` takes it."""
-    segments = array.segments
-    case = segments.cases[0]
-    encoding, row = case.encoding, case.rows[0]
-    names = encoding.parameters.names or ()
-    known: dict[str, Any] = {
-        "stored": encoding.stored,
-        "filters": encoding.filters,
-        "raw_fill": row["raw_fill"] if holes_in(segments).any() else None,
-        "fills": [row[name] for name in names if name.startswith("fill_")],
-        "scale": row["scale"] if "scale" in names else None,
-        "offset": row["offset"] if "offset" in names else None,
-        "unsigned": _unsigned(array),
-        "padded": len(segments) > 1,
-    }
-    if not segments.blocks:
-        return known
-    block = segments.blocks[0]
-    first = block.matrix(slice(0, 1))[0]
-    page = segments.pages[int(first[PAGE])]
-    form = int(first[FORM])
-    layout = LAYOUTS.get(form, "chunked")
-    if form != MISSING and page.states is not None and page.states[int(first[REF])] == INLINE:
-        layout = "compact"
-    source = int(first[SOURCE])
-    if source >= 0 and segments.sources.url(source) != url:
-        layout = "external"
-    known["layout"] = layout
-    known["skipped_filters"] = page.masks is not None
-    if layout == "chunked":
-        known["chunks"] = tuple(int(n) for n in first[block.fields.chunk])
-    return known
+class Stored(NamedTuple):
+    """How the first segment of a virtual array is stored.
+
+    Parameters
+    ----------
+    encoding, row
+        Its encoding, and the bytes of its parameters.
+    holes
+        Whether a chunk of the array was never written.
+    padded
+        Whether the array has more segments.
+    layout, chunks, skipped_filters
+        As for `VariableSummary`.
+    """
+
+    encoding: Encoding
+    row: bytes
+    holes: bool = False
+    padded: bool = False
+    layout: str | None = None
+    chunks: tuple[int, ...] | None = None
+    skipped_filters: bool = False
+
+    @classmethod
+    def of(cls, array: VirtualArray, url: str) -> Stored:
+        """Look at the first segment of an array of the file `url`."""
+        segments = array.segments
+        encoding, rows = segments.cases[0]
+        row = rows[:1].tobytes()
+        if not segments.blocks:
+            return cls(encoding, row)
+        block = segments.blocks[0]
+        first: list[int] = block.matrix(slice(0, 1))[0].tolist()
+        page, form, place = segments.pages[first[PAGE]], first[FORM], first[REF]
+        padded = len(segments.blocks) > 1 or len(block) > 1
+        if padded:
+            holes = bool(holes_in(segments).any())
+        elif form == DENSE and page.states is not None:
+            holes = bool((page.states[place : place + first[COUNT]] == ABSENT).any())
+        else:
+            holes = form in (MISSING, SPARSE)
+        layout = LAYOUTS.get(form, "chunked")
+        if form != MISSING and page.states is not None and page.states[place] == INLINE:
+            layout = "compact"
+        source = first[SOURCE]
+        if source >= 0 and segments.sources.url(source) != url:
+            layout = "external"
+        chunks = tuple(first[block.fields.chunk]) if layout == "chunked" else None
+        return cls(encoding, row, holes, padded, layout, chunks, page.masks is not None)
+
+    def told(self) -> dict[str, Any]:
+        """The same, as `Summarizer.variable` takes it."""
+        encoding = self.encoding
+        row = np.frombuffer(self.row, encoding.parameters)[0]
+        names = encoding.parameters.names or ()
+        return {
+            "stored": encoding.stored,
+            "filters": encoding.filters,
+            "raw_fill": row[RAW_FILL] if self.holes else None,
+            "fills": [row[name] for name in names if name.startswith("fill_")],
+            "scale": row["scale"] if "scale" in names else None,
+            "offset": row["offset"] if "offset" in names else None,
+            "unsigned": _unsigned(encoding),
+            "padded": self.padded,
+            "layout": self.layout,
+            "chunks": self.chunks,
+            "skipped_filters": self.skipped_filters,
+        }
 
 
-def _unsigned(array: VirtualArray) -> str | None:
+def _unsigned(encoding: Encoding) -> str | None:
     """Whether decoding began by reading signed integers as unsigned ones, or the reverse."""
-    encoding = array.segments.cases[0].encoding
     if not encoding.steps or encoding.steps[0].name != "cast":
         return None
     first = np.dtype(encoding.steps[0].config["dtype"])
