@@ -13,7 +13,7 @@ import xarray as xr
 def assert_identical(actual: xr.Dataset, expected: xr.Dataset) -> None:
     """Assert that `actual` is `expected` in everything that a user can see.
 
-    Compared: dimension sizes, the sets of coordinates and data variables, and for each variable its
+    Compared: dimension sizes, coordinates and data variables, all in order; for each variable its
     dims in order, shape, dtype (native byte order), attributes with their types, index, and every
     bit of every value. NaN equals NaN, whatever its payload; 0.0 does not equal -0.0. `actual` must
     be in native byte order even where `expected` (undecoded) is not.
@@ -33,9 +33,9 @@ def differences(actual: xr.Dataset, expected: xr.Dataset) -> list[str]:
     """Every difference that `assert_identical` would report; empty if there is none."""
     assert isinstance(actual, xr.Dataset), f"not a Dataset but {type(actual).__name__}"
     found: list[str] = []
-    _unequal(found, "dimension sizes", dict(actual.sizes), dict(expected.sizes))
-    _unequal(found, "coordinates", set(actual.coords), set(expected.coords))
-    _unequal(found, "data variables", set(actual.data_vars), set(expected.data_vars))
+    _unequal(found, "dimension sizes", list(actual.sizes.items()), list(expected.sizes.items()))
+    _unequal(found, "coordinates", list(actual.coords), list(expected.coords))
+    _unequal(found, "data variables", list(actual.data_vars), list(expected.data_vars))
     found += _attr_differences("dataset", actual.attrs, expected.attrs)
     for name in expected.variables:
         if name in actual.variables:

@@ -55,6 +55,7 @@ def _set(name: str, index: Any, value: Any) -> Any:
         (lambda ds: ds.drop_indexes("x"), "indexes"),
         (lambda ds: ds.drop_vars("s"), "data variables"),
         (lambda ds: ds.isel(y=[0]), "sizes"),
+        (lambda ds: ds[["s", "f", "c"]], "data variables"),
         (lambda ds: ds.assign(f=ds.f.astype(">f4")), r"f: dtype as declared: dtype\('>f4'\)"),
     ],
 )
