@@ -237,6 +237,15 @@ def test_loaded_together_is_read_together(tmp_path: Path) -> None:
     same(two, values[10:20])
 
 
+def test_repeated_values_are_kept_once() -> None:
+    """A constant that NumPy stretched over a large shape is not spread out."""
+    wide = np.broadcast_to(np.arange(3.0)[:, None], (3, 1_000_000))
+    array = VirtualArray.inline(wide)
+    assert array.segments.nbytes < 1000
+    same(array[:, ::250_000], wide[:, ::250_000])
+    same(VirtualArray.inline(wide[:0]), wide[:0])
+
+
 def test_other_functions_load(tmp_path: Path) -> None:
     values = np.arange(40, dtype="<f8").reshape(4, 10)
     array, _ = lay_out(tmp_path / "a", values, (2, 10))

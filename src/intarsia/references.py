@@ -249,9 +249,7 @@ class References:
         states = None
         if present is not None and not present.all():
             states = np.where(present, STORED, ABSENT).astype(np.uint8)
-        if masks is not None and not masks.any():
-            masks = None
-        return cls(_tight(offsets), _tight(lengths), masks, states)
+        return cls(_tight(offsets), _tight(lengths), _masks(masks), states)
 
     @classmethod
     def sparse(
@@ -263,12 +261,10 @@ class References:
     ) -> References:
         """References to the written chunks alone, by raveled chunk index."""
         order = np.argsort(chunks, kind="stable")
-        if masks is not None:
-            masks = masks[order] if masks.any() else None
         return cls(
             _tight(offsets[order]),
             _tight(lengths[order]),
-            masks,
+            _masks(None if masks is None else masks[order]),
             chunks=chunks[order].astype(np.int64),
             form=SPARSE,
         )
@@ -336,6 +332,11 @@ def _column(
         ],
         dtype=dtype,
     )
+
+
+def _masks(masks: IntArray | None) -> IntArray | None:
+    """Filter masks, or ``None`` where no chunk skipped any filter."""
+    return None if masks is None or not masks.any() else masks.astype(np.uint32)
 
 
 def _tight(column: IntArray) -> IntArray:

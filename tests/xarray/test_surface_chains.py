@@ -251,6 +251,8 @@ def test_chains(data: st.DataObject, tmp_path_factory: Any) -> None:
             both = operation(data.draw, maker, both)
             if both.plain.nbytes > 100_000 or len(both.plain.dims) > 6:
                 break
+            if 0 in both.plain.sizes.values():  # xarray makes new arrays where there is nothing
+                break
         for name, variable in both.virtual.data_vars.items():
             assert variable.dtype == both.plain[name].dtype
             assert variable.shape == both.plain[name].shape

@@ -130,8 +130,13 @@ class VirtualArray(LazyArray):
     def inline(cls, values: npt.NDArray[Any]) -> VirtualArray:
         """An array whose bytes are kept in memory, so that it can be joined with others."""
         values = np.asarray(values)
-        values = values.astype(values.dtype.newbyteorder("="), copy=False)
-        return cls(Segments.inline(values), values.dtype)
+        repeated = [n for n, step in enumerate(values.strides) if not step and values.size]
+        one = values[tuple(slice(0, 1) if n in repeated else EVERY for n in range(values.ndim))]
+        one = one.astype(values.dtype.newbyteorder("="), copy=False)
+        segments = Segments.inline(one)
+        for axis in repeated:
+            segments = segments.repeat(axis, values.shape[axis])
+        return cls(segments, one.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
