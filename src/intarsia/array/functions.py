@@ -69,6 +69,22 @@ def _stack(arrays: Any, axis: Any = 0, out: Any = None, **kwargs: Any) -> Any:
     return _concatenate([np.expand_dims(array, place) for array in arrays], place)
 
 
+@implements(np.hstack)
+def _hstack(tup: Any, **kwargs: Any) -> Any:
+    arrays = list(tup)
+    if kwargs or any(np.ndim(array) < 1 for array in arrays):
+        return NotImplemented
+    return _concatenate(arrays, min(arrays[0].ndim - 1, 1))
+
+
+@implements(np.vstack)
+def _vstack(tup: Any, **kwargs: Any) -> Any:
+    arrays = list(tup)
+    if kwargs or any(np.ndim(array) < 2 for array in arrays):
+        return NotImplemented
+    return _concatenate(arrays, 0)
+
+
 @implements(np.expand_dims)
 def _expand_dims(a: Any, axis: Any) -> Any:
     if not isinstance(a, VirtualArray):

@@ -27,6 +27,7 @@ from intarsia.array.keys import (
     unpacked,
     window,
 )
+from intarsia.array.reprs import as_html, as_text, inline_text
 from intarsia.encoding import Case, Codec, Encoding
 from intarsia.engine.load import Named
 from intarsia.grid import regular_chunks
@@ -173,17 +174,15 @@ class VirtualArray(LazyArray):
         return VirtualArray(segments, self.dtype, self.name, self.notes if notes is None else notes)
 
     def __repr__(self) -> str:
-        held = self.segments
-        return (
-            f"VirtualArray(shape={self.shape}, dtype={self.dtype}, segments={len(held)}, "
-            f"sources={len(held.sources)}, cases={len(held.cases)})"
-        )
+        return as_text(self.segments, self.dtype, self.nbytes, sorted(self.notes))
+
+    def _repr_html_(self) -> str:
+        """What the array is made of; xarray shows it in place of values."""
+        return as_html(self.segments, self.dtype, self.nbytes, sorted(self.notes))
 
     def _repr_inline_(self, max_width: int) -> str:
         """One line for xarray's summary of a dataset."""
-        held = self.segments
-        text = f"virtual: {_count(len(held), 'segment')}, {_count(len(held.cases), 'case')}"
-        return text if len(text) <= max_width else text[: max(max_width - 3, 0)] + "..."
+        return inline_text(self.segments, max_width)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return VirtualArray, (self.segments, self.dtype, self.name, self.notes)
@@ -341,7 +340,3 @@ class VirtualArray(LazyArray):
 def _hashable(part: Any) -> Any:
     """A part of a key as something that compares by its values."""
     return (part.shape, part.tobytes()) if is_array(part) else part
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
