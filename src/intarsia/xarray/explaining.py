@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from intarsia.array import VirtualArray
+from intarsia.array.reprs import human
 from intarsia.engine.plan import plans
 from intarsia.references import ABSENT, INLINE
 from intarsia.segments import SOURCE
@@ -151,19 +152,3 @@ def _cost(arrays: list[VirtualArray]) -> Cost:
         nbytes=sum(array.nbytes for array in arrays),
         reference_nbytes=sum(array.segments.nbytes for array in arrays),
     )
-
-
-def human(nbytes: int) -> str:
-    """A number of bytes for people.
-
-    Examples
-    --------
-    >>> human(1536)
-    '1.5 KiB'
-    """
-    size = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
