@@ -207,7 +207,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("arguments", OPTIONS, ids=str)
+@pytest.mark.parametrize("arguments", OPTIONS)
 def test_groups_decode_to_xarrays_dataset(everything: Path, arguments: Attrs) -> None:
     drop = arguments.get("drop_variables")
     options = Options.parse(**{k: v for k, v in arguments.items() if k != "drop_variables"})

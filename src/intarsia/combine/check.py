@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -37,6 +37,7 @@ class CheckResult:
         skipped: Sequence[tuple[str, Exception]] = (),
         on_error: Literal["raise", "skip"] = "raise",
         problem: Exception | None = None,
+        remarks: Mapping[str, Iterable[str]] | None = None,
     ) -> Self:
         """Make one from a decision.
 
@@ -50,6 +51,8 @@ class CheckResult:
             ``"raise"``: each of those is a problem; ``"skip"``: they are left out.
         problem
             What xarray raised when it was tried, or None.
+        remarks
+            See `Report`.
         """
         problems = [str(error) for _, error in skipped] if on_error == "raise" else []
         if decision.sources == 0:
@@ -57,7 +60,8 @@ class CheckResult:
         problems += [str(conflict(difference)) for difference in decision.refused]
         if problem is not None:
             problems.append(_first_line(problem))
-        return cls(Report.of(decision, skipped=skipped), tuple(problems))
+        report = Report.of(decision, skipped=skipped, remarks=remarks)
+        return cls(report, tuple(problems))
 
     @property
     def ok(self) -> bool:

@@ -151,6 +151,8 @@ class Report:
     @property
     def title(self) -> str:
         """The first line: how many sources, and along which dimensions."""
+        if not self.sources and not self.skipped:
+            return "Nothing here is virtual: what is in memory does not tell where it came from"
         text = "1 source" if self.sources == 1 else f"{self.sources} sources"
         if self.concat_dims:
             text += f", along {' and '.join(self.concat_dims)}"
@@ -162,7 +164,10 @@ class Report:
         """As plain text, in at most `width` characters if that can be done."""
         parts = [self.title]
         rows = _rows(self.differences)
-        parts.append(table(_HEADERS, rows, width) if rows else "No differences between them.")
+        if rows:
+            parts.append(table(_HEADERS, rows, width))
+        elif self.sources:
+            parts.append("No differences between them.")
         if self.skipped:
             parts.append("\n".join(["Left out:", *(lines_of(str(s), width) for s in self.skipped)]))
         listed = list(_listed(self.remarks))
@@ -189,7 +194,7 @@ class Report:
                 for row in rows
             )
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        else:
+        elif self.sources:
             parts.append("<p>No differences between them.</p>")
         for name, lines in (
             ("Left out", [str(one) for one in self.skipped]),

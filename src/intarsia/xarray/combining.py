@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from math import prod
 from typing import Any, Literal, cast
@@ -17,10 +18,23 @@ from intarsia.errors import IntarsiaError
 from intarsia.xarray.concatenating import combine_apart
 from intarsia.xarray.internals import assigned, combine_nested, new_defaults
 from intarsia.xarray.interning import interned
+from intarsia.xarray.notes import remarks_on
 from intarsia.xarray.opening import chunk, local_path, open_dataset
 from intarsia.xarray.pile import Nested, Pile, Place, open_pile, policy_of
 from intarsia.xarray.summaries import summarise
 from intarsia.xarray.tidying import tidied
+
+
+class _Default(Enum):
+    """Stands for an argument that was not given, where None means something."""
+
+    AS_XARRAY = "as xarray"
+
+    def __repr__(self) -> str:
+        return "<as xarray>"
+
+
+AS_XARRAY = _Default.AS_XARRAY
 
 
 def open_mfdataset(
@@ -30,7 +44,7 @@ def open_mfdataset(
     *,
     combine: Literal["by_coords", "nested"] = "by_coords",
     compat: str | None = None,
-    data_vars: Any = None,
+    data_vars: Any = AS_XARRAY,
     coords: Any = None,
     join: str | None = None,
     combine_attrs: Any = "override",
@@ -132,7 +146,7 @@ def check(
     executor: Executor | None = None,
     join: str | None = None,
     compat: str | None = None,
-    data_vars: Any = None,
+    data_vars: Any = AS_XARRAY,
     coords: Any = None,
     combine_attrs: Any = "override",
     on_error: Literal["raise", "skip"] = "raise",
@@ -177,7 +191,13 @@ def check(
             _combine(pile, asked, decision)
         except (ValueError, TypeError, IntarsiaError) as error:
             problem = error  # what xarray itself refuses
-    return CheckResult.of(decision, skipped=pile.skipped, on_error=on_error, problem=problem)
+    return CheckResult.of(
+        decision,
+        skipped=pile.skipped,
+        on_error=on_error,
+        problem=problem,
+        remarks=remarks_on(pile.datasets),
+    )
 
 
 # -- what was asked --------------------------------------------------------------------------------
@@ -211,8 +231,10 @@ def _resolve(
         raise ValueError(
             "concat_dim has no effect with combine='by_coords'; pass combine='nested' with it"
         )
-    passed = {"compat": compat, "data_vars": data_vars, "coords": coords, "join": join}
+    passed = {"compat": compat, "coords": coords, "join": join}
     given: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
+    if data_vars is not AS_XARRAY:  # None is a choice of its own here
+        given["data_vars"] = data_vars
     given["combine_attrs"] = combine_attrs
     # which defaults xarray would take: the option for the new ones changes them
     new = new_defaults()

@@ -28,6 +28,20 @@ def with_notes(dataset: xr.Dataset, notes: Iterable[str]) -> xr.Dataset:
     return result
 
 
+def remarks_on(datasets: Iterable[xr.Dataset]) -> dict[str, tuple[str, ...]]:
+    """What arrays and datasets carry, by variable; under ``""`` what is about the whole."""
+    found: dict[str, dict[str, None]] = {}
+    for dataset in datasets:
+        whole = notes_of(dataset)
+        found.setdefault("", {}).update(dict.fromkeys(whole))
+        for name, variable in variables_of(dataset).items():
+            data = data_of(variable)
+            if isinstance(data, VirtualArray) and data.notes:
+                own = sorted(data.notes.difference(whole))
+                found.setdefault(str(name), {}).update(dict.fromkeys(own))
+    return {name: tuple(lines) for name, lines in found.items() if lines}
+
+
 def notes_of(dataset: xr.Dataset) -> tuple[str, ...]:
     """Remarks that the dataset itself carries."""
     return tuple(dataset.encoding.get(NOTES, ()))
