@@ -176,7 +176,6 @@ LOADS: dict[str, Callable[[xr.Dataset], Any]] = {
     "rolling center": lambda d: d.v.rolling(time=3, lat=2, center=True).sum(),
     "rolling reduce": lambda d: d.v.rolling(time=3, min_periods=1).reduce(np.nanmax),
     "rolling construct": lambda d: d.v.rolling(time=3).construct("window"),
-    "rolling_exp": lambda d: d.f.rolling_exp(time=3).mean(),
     "cumulative": lambda d: d.v.cumulative("time").max(),
     "coarsen": lambda d: d.coarsen(time=3).mean(),
     "coarsen trim": lambda d: d.v.coarsen(lon=2, boundary="trim").max(),
@@ -298,6 +297,12 @@ def test_computes_with_bottleneck(both: Pair, run: Callable[[xr.Dataset], Any]) 
     pytest.importorskip("bottleneck")
     with xr.set_options(use_bottleneck=True):
         check(both, lambda D: run(D[0]), reads=True)
+
+
+def test_computes_with_numbagg(both: Pair) -> None:
+    pytest.importorskip("numbagg")
+    with xr.set_options(use_numbagg=True):
+        check(both, lambda D: D[0].f.rolling_exp(time=3).mean(), reads=True)
 
 
 @table(NUMPY)
