@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+from uuid import uuid4
 
 import xarray as xr
 
@@ -91,7 +92,11 @@ def open_pile(
     files = [path for _, path in listed]
     attempt = partial(_attempt, open_one)
     results: Iterable[xr.Dataset | IntarsiaError]
-    results = map(attempt, files) if executor is None else executor.map(attempt, files)
+    if executor is None:
+        results = map(attempt, files)
+    else:
+        # some executors (dask's) give the result of an equal call again, also for a changed file
+        results = executor.map(attempt, files, [uuid4().hex] * len(files))
     pile = Pile([], [], [], [])
     progress = track(results, "scanning", len(files), unit="files")
     for (place, path), result in zip(listed, progress, strict=True):
@@ -110,7 +115,9 @@ def open_pile(
     return pile
 
 
-def _attempt(open_one: Callable[[str], xr.Dataset], path: str) -> xr.Dataset | IntarsiaError:
+def _attempt(
+    open_one: Callable[[str], xr.Dataset], path: str, call: str = ""
+) -> xr.Dataset | IntarsiaError:
     """Open a file, or return the error that says why it can't be: it may cross processes."""
     try:
         return open_one(path)
