@@ -38,6 +38,9 @@ type IntArray = npt.NDArray[Any]
 
 EVERY = slice(None)
 
+MAX_REMEMBERED = 1 << 12
+"""Pieces selected by longer lists of indices are not remembered."""
+
 _NOT = Codec.make("not", dtype="|b1")
 
 TESTS: dict[np.ufunc, Codec] = {
@@ -213,6 +216,8 @@ class VirtualArray(LazyArray):
             # NumPy lets new axes take part in advanced indexing: nobody relies on it lazily
             if new_axes:
                 return self.load()[key]
+            if any(is_array(part) and part.size > MAX_REMEMBERED for part in parts):
+                return self.replaced(self._advanced(parts))
             return self._derived(("points", *map(_hashable, parts)), lambda: self._advanced(parts))
         whole = [slice(0, size, 1) for size in self.shape]
         if parts == whole and not new_axes:

@@ -77,6 +77,7 @@ def pieces(block: Block, axis: int, runs: IntArray) -> Block:
         Matrix with one row (start, step, count) per run, of any step; 0 repeats an index.
     """
     fields = block.fields
+    runs = _shortened(runs, np.sort(block.column(fields.start.start + axis).astype(np.int64)))
     begin, step, count = runs[:, 0], runs[:, 1], runs[:, 2]
     place = np.cumsum(count) - count
     end = begin + step * (count - 1)
@@ -107,6 +108,32 @@ def pieces(block: Block, axis: int, runs: IntArray) -> Block:
     matrix[:, fields.start.start + axis] = place[run] + low
     matrix[:, fields.shape.start + axis] = high - low
     return Block.of(fields, matrix)
+
+
+def _shortened(runs: IntArray, starts: IntArray) -> IntArray:
+    """Runs, those that jump over more boxes than they have indices taken apart into indices.
+
+    Parameters
+    ----------
+    runs
+        Matrix with one row (start, step, count) per run.
+    starts
+        Where boxes begin, sorted.
+    """
+    begin, step, count = runs[:, 0], runs[:, 1], runs[:, 2]
+    end = begin + step * (count - 1)
+    met = np.searchsorted(starts, np.maximum(begin, end), "right") - np.searchsorted(
+        starts, np.minimum(begin, end), "right"
+    )
+    apart = (met >= count) & (step != 0)
+    if not apart.any():
+        return runs
+    row, number = _spread(np.zeros(len(runs), np.int64), np.where(apart, count, 1))
+    short = runs[row]
+    single = apart[row]
+    short[single, 0] += short[single, 1] * number[single]
+    short[single, 1:] = 1
+    return short
 
 
 def pick(block: Block, points: dict[int, IntArray], shape: tuple[int, ...], place: int) -> Block:
