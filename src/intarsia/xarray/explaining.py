@@ -10,6 +10,7 @@ import numpy as np
 
 from intarsia.array import VirtualArray
 from intarsia.array.reprs import human
+from intarsia.encoding import Case
 from intarsia.engine.plan import plans
 from intarsia.references import ABSENT, INLINE
 from intarsia.segments import SOURCE
@@ -35,6 +36,8 @@ class Cost:
         Bytes of the values.
     reference_nbytes
         Bytes of segment and reference columns.
+    refused
+        Why reading raises, or None.
     """
 
     segments: int
@@ -47,6 +50,7 @@ class Cost:
     read_nbytes: int
     nbytes: int
     reference_nbytes: int
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,16 @@ class Explanation:
             rows.append([
                 name, f"{cost.segments:,}", f"{cost.sources:,}", f"{cost.cases:,}",
                 f"{cost.chunks:,}", f"{cost.fill:,}", f"{cost.requests:,}",
-                human(cost.read_nbytes), human(cost.nbytes),
+                "refused" if cost.refused else human(cost.read_nbytes), human(cost.nbytes),
             ])  # fmt: skip
         return rows
+
+    def _refusals(self) -> list[str]:
+        return [
+            f"{name} can't be read: {cost.refused}"
+            for name, cost in self.variables.items()
+            if cost.refused
+        ]
 
     def __repr__(self) -> str:
         if not self.variables:
@@ -94,7 +105,7 @@ class Explanation:
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             lines.append("  " + "  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._refusals()])
 
     def _repr_html_(self) -> str:
         if not self.variables:
@@ -105,7 +116,8 @@ class Explanation:
             style = "font-weight:bold" if row[0] == "together" else ""
             cells = "".join(f"<td style='text-align:right'>{html.escape(c)}</td>" for c in row)
             body += f"<tr style='{style}'>{cells}</tr>"
-        return f"<table><caption>Loading would read</caption><tr>{head}</tr>{body}</table>"
+        table = f"<table><caption>Loading would read</caption><tr>{head}</tr>{body}</table>"
+        return table + "".join(f"<p>{html.escape(line)}</p>" for line in self._refusals())
 
 
 HEAD = (
@@ -131,6 +143,7 @@ def _cost(arrays: list[VirtualArray]) -> Cost:
             inline += int((part.touches.state == INLINE).sum())
     sources: set[str] = set()
     used_cases = 0
+    refused: str | None = None
     for array in arrays:
         held = array.segments
         numbers: set[int] = set()
@@ -140,6 +153,7 @@ def _cost(arrays: list[VirtualArray]) -> Cost:
             cases.update(np.unique(block.column(0)).tolist())
         sources.update(held.sources.url(number) for number in numbers if number >= 0)
         used_cases += len(cases)
+        refused = refused or next(filter(None, (refusal(held.cases[n]) for n in cases)), None)
     return Cost(
         segments=sum(len(array.segments) for array in arrays),
         sources=len(sources),
@@ -151,4 +165,11 @@ def _cost(arrays: list[VirtualArray]) -> Cost:
         read_nbytes=read,
         nbytes=sum(array.nbytes for array in arrays),
         reference_nbytes=sum(array.segments.nbytes for array in arrays),
+        refused=refused,
     )
+
+
+def refusal(case: Case) -> str | None:
+    """Why values of a case can't be read, or None."""
+    filters = case.encoding.filters
+    return filters[0].config["reason"] if filters and filters[0].name == "refused" else None
