@@ -134,6 +134,23 @@ def test_blocks_are_made_of_whole_chunks(tmp_path: Path, monkeypatch: pytest.Mon
     assert reads.nbytes <= 1.01 * (5 + 6 + 6) * 7 * 30 * 20 * 2
 
 
+def test_unlike_blocks_are_unified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large variables present different blocks; xarray's advice for that is what helps."""
+    monkeypatch.setattr("intarsia.array.virtual.WHOLE_BYTES", 100)
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 1000)
+    plain = xr.Dataset({"a": ("t", np.arange(900)), "b": ("t", np.arange(900.0))})
+    virtual = plain.copy()
+    for name, chunk in (("a", 70), ("b", 110)):
+        virtual[name] = ("t", lay_out(tmp_path / name, plain[name].values, (chunk,))[0])
+    with pytest.raises(ValueError, match="inconsistent chunks"):
+        _ = virtual.chunks
+    unified = virtual.unify_chunks()
+    assert unified.chunks["t"]
+    with dask.config.set(scheduler="synchronous"):
+        same(unified, plain)
+    same(virtual[["a"]].unify_chunks(), plain[["a"]])
+
+
 def test_tokens(both: Pair, tmp_path: Path) -> None:
     """Equal for the same data however it was come by, different for different data."""
     first, second = both.virtual[0], both.virtual[1]

@@ -164,8 +164,19 @@ class IntarsiaManager(
         return func(*self.compute(*args), **kwargs)
 
     def unify_chunks(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], list[Any]]:
-        """Nothing to unify: blocks are only what is read at a time."""
-        return {}, list(args[::2])
+        """Equal blocks along each dimension, which takes dask where they differ."""
+        arrays, dims = args[::2], args[1::2]
+        sizes: dict[Any, set[Any]] = {}
+        for array, names in zip(arrays, dims, strict=True):
+            for name, blocks in zip(names, array.chunks, strict=True):
+                sizes.setdefault(name, set()).add(blocks)
+        if all(len(different) == 1 for different in sizes.values()):
+            return {name: next(iter(blocks)) for name, blocks in sizes.items()}, list(arrays)
+        untyped: Any = _dask()
+        made = [untyped.from_array(array, array.blocks) for array in arrays]
+        return untyped.core.unify_chunks(
+            *[part for pair in zip(made, dims, strict=True) for part in pair]
+        )
 
     def store(
         self,
