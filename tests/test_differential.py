@@ -2,7 +2,7 @@
 
 By default a fixed number of cases that are the same in every run. A long run::
 
-    INTARSIA_DIFFERENTIAL_EXAMPLES=1000 pytest tests/test_differential.py
+    INTARSIA_DIFFERENTIAL_EXAMPLES=1000 pytest tests/test_differential.py -m slow
 
 draws that many new ones (the seed is printed on failure; ``--hypothesis-seed=N`` repeats a run).
 With ``INTARSIA_DIFFERENTIAL_SHRINK=1`` a failing case is made as small as it can be.
