@@ -50,7 +50,7 @@ def arrays(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), spec=arrays())
 def test_chains_equal_numpy(data: st.DataObject, spec: dict[str, Any], tmp_path: Path) -> None:
     values = np.arange(1, np.prod(spec["shape"], dtype=int) + 1).astype(spec["dtype"])
@@ -143,7 +143,7 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(key)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), spec=arrays())
 def test_advanced_keys_equal_numpy(
     data: st.DataObject, spec: dict[str, Any], tmp_path: Path

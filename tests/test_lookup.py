@@ -98,7 +98,7 @@ def sizes(data: st.DataObject) -> tuple[int, int]:
     return data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_dense_tables(data: st.DataObject) -> None:
     ndim, source_ndim = sizes(data)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from intarsia.io.fetch import observe
 from tests.xarray.surface import Pair, check, pair, series, table
 
 EXPLICIT: dict[str, Any] = {"data_vars": "minimal", "coords": "minimal", "compat": "override"}
@@ -166,6 +167,7 @@ LOADS: dict[str, Callable[[xr.Dataset], Any]] = {
     "groupby anomaly": lambda d: d.v.groupby("time.month") - d.v.groupby("time.month").mean(),
     "groupby values": lambda d: d.v.groupby(d.land.compute()).mean(),
     "groupby quantile": lambda d: d.v.groupby("time.month").quantile(0.5),
+    "groupby_bins values": lambda d: d.v.groupby_bins(d.land, [-1, 1, 3]).mean(),
     "groupby_bins": lambda d: d.groupby_bins("lat", [0, 15, 40]).sum(),
     "groupby max": lambda d: d.groupby("time.month").max(),
     "resample mean": lambda d: d.resample(time="3D").mean(),
@@ -308,3 +310,20 @@ def test_computes_with_numbagg(both: Pair) -> None:
 @table(NUMPY)
 def test_numpy_functions(both: Pair, run: Callable[[xr.Dataset], Any]) -> None:
     check(both, lambda D: run(D[0]))
+
+
+REFUSED: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
+    "apply_ufunc": (lambda d: xr.apply_ufunc(_double, d.v), "load your data into memory first"),
+    "groupby values": (lambda d: d.v.groupby(d.land).mean(), "when grouping by a chunked array"),
+    "assigning": (lambda d: d.v.__setitem__((0, 0, 0), 1), "read-only; load"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_xarray_refuses_while_arrays_are_lazy(both: Pair, name: str) -> None:
+    """As for dask's arrays; what is said helps, and loading does."""
+    run, message = REFUSED[name]
+    with observe() as reads, pytest.raises((ValueError, TypeError), match=message):
+        run(both.virtual[0])
+    assert reads.requests == 0
+    check(Pair([both.virtual[0].compute()], [both.plain[0].copy(deep=True)]), lambda D: run(D[0]))

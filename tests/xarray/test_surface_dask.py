@@ -278,22 +278,3 @@ def test_without_dask(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
     )
     assert told.stdout.strip() == "done", told.stderr
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_distributed(both: Pair) -> None:
-    """Blocks are read in other processes, and come back as plain arrays."""
-    distributed = pytest.importorskip("distributed")
-    whole, plain = both.virtual[-1], both.plain[-1]
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        observe() as reads,
-    ):
-        same(whole.chunk(time=5), plain)
-        assert float(whole.v.chunk(time=5).sum()) == float(plain.v.sum())
-        future = distributed.get_client().submit(lambda v: type(v.values).__name__, whole.v)
-        assert future.result() == "ndarray"
-    assert reads.requests == 0

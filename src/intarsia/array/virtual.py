@@ -290,7 +290,12 @@ class VirtualArray(LazyArray):
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self
-        if self.dtype.kind not in CASTABLE or dtype.kind not in CASTABLE:
+        casting = args[1] if len(args) > 1 else kwargs.get("casting", "unsafe")
+        if not np.can_cast(self.dtype, dtype, casting):
+            raise TypeError(f"can't cast from {self.dtype} to {dtype} by the rule {casting!r}")
+        # how long a string has to be, only the values tell
+        known = dtype.itemsize > 0 and dtype.kind in CASTABLE
+        if self.dtype.kind not in CASTABLE or not known:
             return self.load().astype(dtype, *args, **kwargs)
         native = dtype.newbyteorder("=")
         return VirtualArray(self.segments.cast(native), native, self.name, self.notes)
