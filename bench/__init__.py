@@ -1,0 +1,1 @@
+"""Benchmarks: Intarsia beside other ways to read the same files. Run ``python -m bench``."""
