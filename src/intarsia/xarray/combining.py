@@ -311,9 +311,19 @@ def _combine(pile: Pile, asked: _Asked, decision: Decision) -> xr.Dataset:
     else:
         run = partial(_nested, places=pile.places, asked=asked)
         one = len(asked.concat_dims) == 1 and isinstance(asked.concat_dims[0], str)
-    if one and "join" not in asked.given:
-        dim = decision.concat_dims[0]
-        return combine_apart(datasets, dim, asked.given["combine_attrs"], run)
+    # variables that are treated by their names, and global attributes, are xarray's to see
+    named = [asked.options[option] for option in ("data_vars", "coords")]
+    if not all(isinstance(option, str | None) for option in named):
+        return run(datasets)
+    if one and asked.options["compat"] != "identical":
+        return combine_apart(
+            datasets,
+            decision.concat_dims[0],
+            run,
+            combine_attrs=asked.given["combine_attrs"],
+            aligned="join" not in asked.given,
+            in_order=asked.combine == "nested",
+        )
     return run(datasets)
 
 

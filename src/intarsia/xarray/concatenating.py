@@ -19,6 +19,7 @@ import xarray as xr
 from intarsia.array import VirtualArray
 from intarsia.xarray.internals import (
     Variables,
+    concatenated_index,
     coords_of,
     data_of,
     indexes_of,
@@ -38,53 +39,99 @@ FIRST_COUNTS = frozenset(["override", "drop"])
 def combine_apart(
     datasets: Sequence[xr.Dataset],
     dim: str,
-    combine_attrs: Any,
     combine: Callable[[list[xr.Dataset]], xr.Dataset],
+    *,
+    combine_attrs: Any,
+    aligned: bool,
+    in_order: bool,
 ) -> xr.Dataset:
     """Combine datasets along one dimension, plain virtual variables apart from the rest.
+
+    Where nothing is left but the coordinate of that dimension, xarray is not asked at all.
 
     Parameters
     ----------
     datasets
-        At least one. Coordinates along other dimensions are the same in all of them.
+        At least one.
     dim
         The dimension of concatenation.
+    combine
+        Combines the rest, by xarray. It is not told to treat variables by name, nor to compare
+        global attributes.
     combine_attrs
         What xarray will do with attributes.
-    combine
-        Combines the rest, by xarray.
+    aligned
+        Whether coordinates along other dimensions are known to be the same in all datasets. If
+        not, this is found out, and where they are not all is left to xarray.
+    in_order
+        Whether the datasets stay in their order; else their coordinates order them.
     """
-    plain: list[Hashable] = []
-    shared: set[Hashable] = set()
-    if isinstance(combine_attrs, str):
-        # where xarray merges once more, only "override" leaves the first one's as they are
-        shared = _shared(datasets, dim) if combine_attrs == "override" else set()
-        plain = _plain(datasets, dim, shared, combine_attrs in FIRST_COUNTS)
+    if not isinstance(combine_attrs, str):
+        return combine(list(datasets))
+    shared = _shared(datasets, dim)
+    if not aligned and any(indexes_of(ds).keys() - shared - {dim} for ds in datasets):
+        return combine(list(datasets))
+    # where xarray merges once more, only "override" leaves the first one's attributes as they are
+    simple = combine_attrs == "override"
+    shared = shared if simple else set[Hashable]()
+    plain = _plain(datasets, dim, shared, combine_attrs in FIRST_COUNTS)
     if not plain:
         return combine(list(datasets))
     apart = shared.union(plain)
-    combined = combine([_rest(ds, dim, number, apart) for number, ds in enumerate(datasets)])
-    marks: npt.NDArray[np.int64] = np.asarray(variables_of(combined)[MARKER].values, np.int64)
-    order: list[int] = marks[np.append(True, np.diff(marks) != 0)].tolist()
-    ranked = [datasets[number] for number in order]
+    ranked = _ranked(datasets, dim, in_order) if simple and _alone(datasets, dim, apart) else None
+    joined: Variables = {}
+    if ranked is not None:
+        combined = ranked[0]
+        variable, index = concatenated_index(ranked, dim)
+        joined[dim] = variable
+        indexes: dict[Hashable, Any] = {dim: index}
+    else:
+        combined = combine([_rest(ds, dim, number, apart) for number, ds in enumerate(datasets)])
+        marks: npt.NDArray[np.int64] = np.asarray(variables_of(combined)[MARKER].values, np.int64)
+        order: list[int] = marks[np.append(True, np.diff(marks) != 0)].tolist()
+        ranked = [datasets[number] for number in order]
+        joined = {n: v for n, v in variables_of(combined).items() if n != MARKER}
+        indexes = dict(indexes_of(combined))
     first = ranked[0]
-    joined: Variables = {name: shallow(variables_of(first)[name]) for name in shared}
+    for name in shared:
+        joined[name] = shallow(variables_of(first)[name])
+        indexes[name] = indexes_of(first)[name]
     for name in plain:
         arrays = [data_of(variables_of(dataset)[name]) for dataset in ranked]
         model = variables_of(first)[name]
         attrs = {} if combine_attrs == "drop" else dict(model.attrs)
         data = np.concatenate(arrays, model.dims.index(dim))
         joined[name] = xr.Variable(model.dims, data, attrs, dict(model.encoding), fastpath=True)
-    everything = {n: v for n, v in variables_of(combined).items() if n != MARKER} | joined
-    coords = coords_of(combined) | shared
     place = {name: number for number, name in enumerate(variables_of(first))}
-    ordered = sorted(everything, key=lambda name: place.get(name, len(place)))
-    return with_parts(
-        combined,
-        {name: everything[name] for name in ordered},
-        coords,
-        {**indexes_of(combined), **{name: indexes_of(first)[name] for name in shared}},
+    ordered = sorted(joined, key=lambda name: place.get(name, len(place)))
+    coords = coords_of(combined) | shared
+    return with_parts(combined, {name: joined[name] for name in ordered}, coords, indexes)
+
+
+def _alone(datasets: Sequence[xr.Dataset], dim: str, apart: set[Hashable]) -> bool:
+    """Whether nothing is left of any dataset but the plain index of the dimension."""
+    count = len(apart) + 1
+    return all(
+        len(variables_of(dataset)) == count and labels_of(dataset, dim) is not None
+        for dataset in datasets
     )
+
+
+def _ranked(
+    datasets: Sequence[xr.Dataset], dim: str, in_order: bool
+) -> Sequence[xr.Dataset] | None:
+    """The datasets in the order of the result, or None where that is for xarray to say."""
+    if in_order:
+        return datasets
+    found = [labels_of(dataset, dim) for dataset in datasets]
+    labels = [each for each in found if each is not None and len(each)]
+    if len(labels) != len(datasets) or len({each.dtype for each in labels}) > 1:
+        return None
+    firsts: npt.NDArray[Any] = np.stack([each[0] for each in labels])
+    order: list[int] = np.argsort(firsts).tolist()
+    whole: npt.NDArray[Any] = np.concatenate([labels[number] for number in order])
+    rising = bool((whole[1:] > whole[:-1]).all())  # which it is not where a label is NaN
+    return [datasets[number] for number in order] if rising else None
 
 
 def _rest(dataset: xr.Dataset, dim: str, number: int, apart: set[Hashable]) -> xr.Dataset:

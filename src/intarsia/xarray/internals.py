@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,16 @@ def labels_of(dataset: xr.Dataset, name: Hashable) -> npt.NDArray[Any] | None:
     if not isinstance(labels, np.ndarray) or labels.dtype.hasobject:
         return None
     return labels if labels.dtype == index.coord_dtype else None
+
+
+def concatenated_index(datasets: Sequence[xr.Dataset], dim: str) -> tuple[xr.Variable, PandasIndex]:
+    """Coordinate and index of a dimension of all datasets, as `xarray.concat` makes them."""
+    indexes: list[Any] = [dataset._indexes[dim] for dataset in datasets]
+    index = PandasIndex.concat(indexes, dim)
+    first = datasets[0]._variables[dim]
+    variable = index.create_variables({dim: first})[dim]
+    variable.attrs = dict(first.attrs)
+    return variable, index
 
 
 def data_of(variable: xr.Variable) -> Any:
