@@ -39,11 +39,14 @@ def chunked(source: int, offsets: list[int], lengths: list[int], nbytes: int = 6
 def check_plan(plan: Plan) -> None:
     """What holds of every plan, whatever it is for."""
     stored = sum(int((part.touches.state == STORED).sum()) for part in plan.parts)
-    members = [m for task in plan.tasks for numbers in task.members for m in numbers.tolist()]
+    reads = [read for task in plan.tasks for read in task]
+    members = [m for read in reads for numbers in read.members for m in numbers.tolist()]
     assert sorted(members) == list(range(stored)) == list(range(len(plan.part)))
     for task in plan.tasks:
-        assert task.ranges
-        for (begin, length), numbers in zip(task.ranges, task.members, strict=True):
+        assert len({read.source for read in task}) == len(task) > 0
+    for read in reads:
+        assert read.ranges
+        for (begin, length), numbers in zip(read.ranges, read.members, strict=True):
             offsets, lengths = plan.offset[numbers], plan.length[numbers]
             # every wanted byte, none before the first or after the last
             assert begin == offsets.min()
@@ -59,7 +62,7 @@ def check_plan(plan: Plan) -> None:
                 assert part.touches.offset[touch] == plan.offset[number]
                 assert part.touches.length[touch] == plan.length[number]
                 where = part.segments.sources[int(part.touches.source[touch])]
-                assert where == plan.sources[task.source]
+                assert where == plan.sources[read.source]
 
 
 def covered(offsets: np.ndarray, lengths: np.ndarray) -> tuple[int, list[int]]:
@@ -117,7 +120,8 @@ def test_neighbours_are_read_together(arrays: list[VirtualArray]) -> None:
     """Adjacent chunks never lie in different ranges, unless a task would grow too large."""
     (plan,) = plans([array.segments for array in arrays])
     for source in range(3):
-        ranges = sorted(r for task in plan.tasks if task.source == source for r in task.ranges)
+        reads = [read for task in plan.tasks for read in task if read.source == source]
+        ranges = sorted(r for read in reads for r in read.ranges)
         for (a, length), (b, other) in pairwise(ranges):
             assert b >= a + length
             if b == a + length:
@@ -295,3 +299,18 @@ def test_describing_and_combining_read_nothing(cube: tuple[VirtualArray, np.ndar
         _ = (both.x.chunks, both.nbytes, both.x.data.blocks)
         both.chunk(t=3)
     assert reads.requests == 0
+
+
+def test_little_of_many_sources_is_read_in_few_tasks() -> None:
+    count = 1000
+    sources = Sources.of([Source("/nowhere/", f"{n}.bin", 1 << 50, -1) for n in range(count)])
+    encoding = Encoding((), np.dtype("u1"))
+    row, references = np.zeros((), encoding.parameters), References.contiguous(100, 8)
+    arrays = [
+        VirtualArray.from_source(sources, n, (8,), (8,), encoding, row, references)
+        for n in range(count)
+    ]
+    (plan,) = plans([np.concatenate(arrays).segments])
+    check_plan(plan)
+    assert plan.requests == count
+    assert len(plan.tasks) == -(-count * (planning.SOURCE_COST + 8) // planning.TASK_COST)

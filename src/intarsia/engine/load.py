@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.engine.decode import Target, locate, place_chunks, place_constants, place_inline
-from intarsia.engine.plan import Plan, Task, plans
+from intarsia.engine.plan import Plan, Read, Task, plans
 from intarsia.errors import SourceError
 from intarsia.io.fetch import fetcher_for
 from intarsia.progress import Progress
@@ -108,20 +108,14 @@ def _submit(
 def _run_task(
     plan: Plan, task: Task, targets: Sequence[Target], names: Sequence[str | None]
 ) -> None:
-    source = plan.sources[task.source]
-    try:
-        buffers = fetcher_for(source).read(source, task.ranges)
-    except SourceError as error:
-        first = int(task.members[0][0])
-        part = plan.parts[int(plan.part[first])]
-        _, chunk = locate(part, int(plan.touch[first]))
-        raise error.located(array=names[part.array], chunk=chunk) from error.__cause__
-    members = np.concatenate(task.members)
     views: list[memoryview] = []
-    for (begin, _), numbers, buffer in zip(task.ranges, task.members, buffers, strict=True):
-        lows = (plan.offset[numbers] - begin).tolist()
-        for low, length in zip(lows, plan.length[numbers].tolist(), strict=True):
-            views.append(buffer[low : low + length])
+    for read in task:
+        buffers = _fetched(plan, read, names)
+        for (begin, _), numbers, buffer in zip(read.ranges, read.members, buffers, strict=True):
+            lows = (plan.offset[numbers] - begin).tolist()
+            for low, length in zip(lows, plan.length[numbers].tolist(), strict=True):
+                views.append(buffer[low : low + length])
+    members = np.concatenate([numbers for read in task for numbers in read.members])
     owner = plan.part[members]
     if (owner == owner[0]).all():
         groups = [np.arange(len(members))]
@@ -133,6 +127,18 @@ def _run_task(
         chosen = [views[n] for n in group.tolist()]
         rows = plan.touch[members[group]]
         place_chunks(part, targets[part.array], rows, chosen, names[part.array])
+
+
+def _fetched(plan: Plan, read: Read, names: Sequence[str | None]) -> list[memoryview]:
+    """Bytes of each range; an error names the array and the first chunk that lacks them."""
+    source = plan.sources[read.source]
+    try:
+        return fetcher_for(source).read(source, read.ranges)
+    except SourceError as error:
+        first = int(read.members[0][0])
+        part = plan.parts[int(plan.part[first])]
+        _, chunk = locate(part, int(plan.touch[first]))
+        raise error.located(array=names[part.array], chunk=chunk) from error.__cause__
 
 
 _pool_lock = threading.Lock()

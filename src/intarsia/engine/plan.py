@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ MAX_OVERREAD = 0.25
 TASK_COST = 1 << 22
 """A task reads about so many bytes, or decodes so many elements, whichever is more."""
 
+SOURCE_COST = 1 << 16
+"""What opening a source counts, so that a task does not open too many."""
+
 MAX_TOUCHES = 1 << 18
 """Chunks planned at once."""
 
@@ -45,7 +49,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Read:
     """Ranges of one source, and the chunks to decode from each.
 
     Parameters
@@ -61,6 +65,10 @@ class Task:
     source: int
     ranges: tuple[tuple[int, int], ...]
     members: tuple[IntArray, ...]
+
+
+type Task = tuple[Read, ...]
+"""What one thread reads, and then decodes together: much of one source, or little of many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,12 +100,12 @@ class Plan:
     @property
     def requests(self) -> int:
         """Number of reads."""
-        return sum(len(task.ranges) for task in self.tasks)
+        return sum(len(read.ranges) for task in self.tasks for read in task)
 
     @property
     def nbytes(self) -> int:
         """Bytes to read."""
-        return sum(length for task in self.tasks for _, length in task.ranges)
+        return sum(length for task in self.tasks for read in task for _, length in read.ranges)
 
     @property
     def chunks(self) -> int:
@@ -110,8 +118,9 @@ class Plan:
     def _source(self) -> IntArray:
         numbers = np.zeros(len(self.part), np.int64)
         for task in self.tasks:
-            for members in task.members:
-                numbers[members] = task.source
+            for read in task:
+                for members in read.members:
+                    numbers[members] = read.source
         return numbers
 
 
@@ -205,39 +214,29 @@ def _tasks(
     cut[1:] |= (slot[1:] != slot[:-1]) & (offset[1:] >= end[:-1])
     breaks = _breaks(cut, gap, length * _covered(offset, end, apart))
     starts = np.flatnonzero(breaks)
-    stops = np.append(starts[1:], len(order))
     lows = offset[starts]
     highs = np.maximum.reduceat(offset + length, starts)
     owners = source[starts]
-    # ranges of one source share a task while they are short
-    spent = np.add.reduceat(cost, starts)
+    # ranges share a task while they are short
+    first = np.append(True, owners[1:] != owners[:-1])
+    spent: list[int] = (np.add.reduceat(cost, starts) + first * SOURCE_COST).tolist()
+    members = np.split(order, starts[1:])
+    ranges = list(zip(lows.tolist(), (highs - lows).tolist(), strict=True))
+    begins, used = [0], spent[0]
+    for number in range(1, len(starts)):
+        if used + spent[number] > TASK_COST:
+            begins.append(number)
+            used = 0
+        used += spent[number]
     tasks: list[Task] = []
-    group: list[int] = []
-    used = 0
-    for number in range(len(starts)):
-        if group and (owners[number] != owners[group[0]] or used + spent[number] > TASK_COST):
-            tasks.append(_task(group, owners, lows, highs, starts, stops, order))
-            group, used = [], 0
-        group.append(number)
-        used += int(spent[number])
-    tasks.append(_task(group, owners, lows, highs, starts, stops, order))
+    for begin, end_of in pairwise([*begins, len(starts)]):
+        reads: list[Read] = []
+        edges = [begin, *(begin + 1 + np.flatnonzero(first[begin + 1 : end_of])).tolist(), end_of]
+        for low, high in pairwise(edges):
+            source_of = int(owners[low])
+            reads.append(Read(source_of, tuple(ranges[low:high]), tuple(members[low:high])))
+        tasks.append(tuple(reads))
     return tuple(tasks)
-
-
-def _task(
-    group: Sequence[int],
-    owners: IntArray,
-    lows: IntArray,
-    highs: IntArray,
-    starts: IntArray,
-    stops: IntArray,
-    order: IntArray,
-) -> Task:
-    return Task(
-        int(owners[group[0]]),
-        tuple((int(lows[n]), int(highs[n] - lows[n])) for n in group),
-        tuple(order[starts[n] : stops[n]] for n in group),
-    )
 
 
 def _furthest(end: IntArray, apart: IntArray) -> IntArray:
