@@ -317,7 +317,8 @@ def _decoder(codec: Codec) -> _Decoder:
 
 
 # A lock held by another thread at a fork would stay held in the child for ever.
-os.register_at_fork(after_in_child=_decoder.cache_clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_decoder.cache_clear)
 
 
 def decoded_length(number: int, values: tuple[int, ...], chunk: memoryview, expected: int) -> int:

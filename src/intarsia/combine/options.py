@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -68,6 +68,12 @@ class Options:
                 raise ValueError(f"{name} must be {listed}, got {value!r}")
         if self.combine == "by_coords" and self.concat_dims:
             raise ValueError("concat_dims goes with combine='nested'; by_coords finds its own")
+        tolerance: Any = self.tolerance
+        if tolerance is not None:
+            if not isinstance(tolerance, int | float | np.number | np.timedelta64):
+                raise TypeError(f"tolerance must be a number or a timedelta64, got {tolerance!r}")
+            if float(np.asarray(cast("Any", tolerance)).astype(np.float64)) < 0:
+                raise ValueError(f"tolerance must not be negative, got {tolerance!r}")
         tiles = self.tiles
         if tiles is not None and any(len(tile) != len(self.concat_dims) for tile in tiles):
             raise ValueError("each tile must have one position for each of concat_dims")

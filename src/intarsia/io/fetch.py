@@ -177,7 +177,7 @@ def _explain(error: OSError, path: str) -> Exception:
         return SourceMissing("the source does not exist", url=path, remedy="was it moved?")
     if isinstance(error, IsADirectoryError):
         return NotAFile("the source is a directory", url=path)
-    return SourceUnreadable(f"the source can't be read: {error.strerror}", url=path)
+    return SourceUnreadable(f"the source can't be read: {error.strerror or error}", url=path)
 
 
 _fetchers: dict[str, Callable[[], Fetcher]] = {"": LocalFetcher, "file": LocalFetcher}

@@ -1,7 +1,5 @@
-"""The side that xarray users see: opening, combining, the accessor, the backend, lazy arrays."""
+"""The side that xarray users see: opening, combining, the accessor, the backend, lazy arrays.
 
-from intarsia.xarray.accessor import IntarsiaAccessor
-from intarsia.xarray.combining import check, open_mfdataset
-from intarsia.xarray.opening import open_dataset
-
-__all__ = ["IntarsiaAccessor", "check", "open_dataset", "open_mfdataset"]
+xarray imports the chunk manager whenever it meets a lazy array of any kind; nothing else is
+imported with it.
+"""

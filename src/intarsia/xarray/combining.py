@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from inspect import signature
 from math import prod
 from typing import Any, Literal, cast
 
@@ -109,6 +110,7 @@ def open_mfdataset(
     ...     "sst/*.nc", concat_dim="time", combine="nested"
     ... )  # doctest: +SKIP
     """
+    _check_names(open_kwargs, "open_mfdataset")
     asked = _resolve(
         combine, concat_dim, compat, data_vars, coords, join, combine_attrs, on_conflict,
         tolerance, align,
@@ -121,7 +123,7 @@ def open_mfdataset(
         policy=policy_of(on_error, errors),
     )
     if asked.combine == "nested":
-        _check_holes(pile, asked)
+        _check_nesting(pile, asked)
     decision = _decide(pile, asked)
     decision.raise_if_refused()
     pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
@@ -170,6 +172,7 @@ def check(
     CheckResult
         Prints as a table; ``ok`` says whether the files can be combined as asked.
     """
+    _check_names(open_kwargs, "check")
     if combine is None:
         combine = "by_coords" if concat_dim is None else "nested"
     asked = _resolve(
@@ -183,6 +186,8 @@ def check(
         executor=executor,
         policy="skip",
     )
+    if asked.combine == "nested" and not pile.skipped:
+        _check_nesting(pile, asked)
     decision = _decide(pile, asked)
     problem: Exception | None = None
     if not decision.refused and pile.datasets and not (pile.skipped and on_error == "raise"):
@@ -201,6 +206,28 @@ def check(
 
 
 # -- what was asked --------------------------------------------------------------------------------
+
+
+XARRAYS_ALONE = {
+    "engine": "there is one reader for all files",
+    "parallel": "pass executor=, for example a ProcessPoolExecutor",
+    "backend_kwargs": "pass its entries as arguments",
+    "cache": "load() keeps values",
+    "lock": "reading needs none",
+    "inline_array": "call chunk() on the result",
+    "chunked_array_type": "call chunk() on the result",
+    "from_array_kwargs": "call chunk() on the result",
+}
+"""Arguments that xarray has and that mean nothing here, and what to do instead."""
+
+
+def _check_names(arguments: dict[str, Any], function: str) -> None:
+    """Refuse unknown arguments before a file is opened."""
+    known = signature(open_dataset).parameters
+    for name in arguments:
+        if name not in known or name in ("filename_or_obj", "chunks"):
+            hint = f": {XARRAYS_ALONE[name]}" if name in XARRAYS_ALONE else ""
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +365,14 @@ def _nested(datasets: list[xr.Dataset], places: Sequence[Place], asked: _Asked) 
     return combine_nested(nested, list(asked.concat_dims), asked.given)
 
 
-def _check_holes(pile: Pile, asked: _Asked) -> None:
-    """A file that is left out of nested lists of several dimensions leaves a hole."""
+def _check_nesting(pile: Pile, asked: _Asked) -> None:
+    """As many dimensions as the lists are deep; and a file that is left out may leave a hole."""
+    for place, path in zip(pile.places, pile.paths, strict=True):
+        if len(place) != len(asked.concat_dims):
+            raise ValueError(
+                f"concat_dim names {len(asked.concat_dims)} dimension(s), but the lists of files "
+                f"are nested {len(place)} deep (at {path})"
+            )
     places = set(pile.places)
     sizes = [len({place[axis] for place in places}) for axis in range(len(asked.concat_dims))]
     if pile.skipped and len(sizes) > 1 and len(places) != prod(sizes):

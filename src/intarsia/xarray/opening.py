@@ -21,10 +21,11 @@ from intarsia.cf import (
     time_like,
 )
 from intarsia.encoding import Codec, Encoding
-from intarsia.errors import UnsupportedVariable, UpstreamFault
+from intarsia.errors import UnsupportedError, UnsupportedVariable, UpstreamFault
 from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
+from intarsia.xarray import accessor as accessor  # registers ds.intarsia
 from intarsia.xarray.internals import assigned, data_of, indexes_of, updated, variables_of
 from intarsia.xarray.notes import with_notes
 
@@ -127,6 +128,12 @@ def open_dataset(
 
 def local_path(path: str | os.PathLike[str]) -> str:
     """The absolute path that a user means."""
+    if not isinstance(os.fspath(path), str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a path must be a str or a pathlib.Path, got {path!r}")
+    if "://" in os.fspath(path):
+        raise UnsupportedError(
+            "URLs can't be opened yet, only local files", url=os.fspath(path), remedy="copy it here"
+        )
     return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
@@ -228,7 +235,7 @@ def _decode(
 ) -> xr.Dataset:
     """Load what has to be loaded, decode everything, and put it together as xarray does."""
     stubs = {name: _raw(variable, None) for name, variable in scanned.variables.items()}
-    wanted = set(time_like(stubs, options)) | loadable
+    wanted = set(time_like(stubs, options)) | (loadable & scanned.variables.keys())
     for name, variable in scanned.variables.items():
         data = variable.data
         small = not data.shape or variable.dims == (name,)
@@ -245,6 +252,12 @@ def _decode(
             break
         except UnrecognisedDecoding as found:
             values |= _load(scanned, set(found.reasons))
+        except (ValueError, TypeError, OverflowError, KeyError) as error:
+            raise UpstreamFault(
+                f"xarray can't decode the file: {error}",
+                url=scanned.sources.url(0),
+                remedy="turn that decoding off (decode_times=False), or drop the variable",
+            ) from error
     variables: dict[str, xr.Variable] = {}
     for name, variable in decoded.variables.items():
         if isinstance(variable, VirtualVariable):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import xarray as xr
@@ -92,6 +92,8 @@ def open_pile(
     files = [path for _, path in listed]
     attempt = partial(_attempt, open_one)
     results: Iterable[xr.Dataset | IntarsiaError]
+    if executor is not None and not hasattr(executor, "map"):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
     if executor is None:
         results = map(attempt, files)
     else:
@@ -107,12 +109,19 @@ def open_pile(
             continue
         pile.paths.append(path)
         pile.places.append(place)
-        pile.datasets.append(result if preprocess is None else preprocess(result))
+        pile.datasets.append(result if preprocess is None else _checked(preprocess(result), path))
     if not pile.datasets and policy == "skip" and pile.skipped:
         path, error = pile.skipped[0]
         error.add_note(f"none of {len(files)} files could be opened; this is the first error")
         raise error
     return pile
+
+
+def _checked(result: Any, path: str) -> xr.Dataset:
+    """What ``preprocess`` returned, if it is a dataset."""
+    if not isinstance(result, xr.Dataset):
+        raise TypeError(f"preprocess must return a Dataset; for {path} it returned {result!r}")
+    return result
 
 
 def _attempt(
