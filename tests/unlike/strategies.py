@@ -274,7 +274,8 @@ def _with_fills(draw: Draw, var: VariableSpec) -> VariableSpec:
     chosen = draw(st.lists(st.sampled_from(fills), min_size=1, max_size=3, unique_by=repr))
     which = draw(st.sampled_from(("_FillValue", "missing_value", "vector", "both", "other type")))
     if which == "other type":
-        other = draw(st.sampled_from(("<f8", "<f4") if var.dtype.kind == "f" else ("<f8", "<i8")))
+        exact = var.dtype.kind != "f" and abs(chosen[0]) < 2**63
+        other = draw(st.sampled_from(("<f8", "<i8") if exact else ("<f8", "<f4")))
         var = var.with_attrs(_FillValue=typed(chosen[0], other))
     if which in ("_FillValue", "both"):
         var = var.with_attrs(_FillValue=typed(chosen[0], var.stored))
