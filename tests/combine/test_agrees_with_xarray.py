@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -156,6 +157,8 @@ def test_coordinates_that_order(datasets: list[xr.Dataset]) -> None:
     arguments: Any = {"compat": "override", "coords": "minimal", "data_vars": "minimal"}
     try:
         whole = xr.combine_by_coords(datasets, join="outer" if holes else "exact", **arguments)
+    except pd.errors.InvalidIndexError:
+        return  # coordinates that repeat can't be joined: xarray says so
     except xr.AlignmentError:
         pytest.fail("coordinates differ where they should not, and were not refused")
     except ValueError as error:

@@ -24,7 +24,7 @@ from h5py import h5d, h5t
 
 from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Encoding
-from intarsia.errors import CorruptFile, IntarsiaError
+from intarsia.errors import IntarsiaError
 from intarsia.grid import strip_shape
 from intarsia.references import References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
@@ -91,14 +91,6 @@ def scan(
             )
     except IntarsiaError as error:
         raise error.located(url=path) from error.__cause__
-    except _BROKEN as error:
-        raise CorruptFile(
-            f"its structure can't be read ({type(error).__name__}: {error})", url=path
-        ) from error
-
-
-_BROKEN = (AttributeError, IndexError, KeyError, OSError, RuntimeError, TypeError, ValueError)
-"""What h5py and NumPy raise, in many ways, where metadata contradict themselves."""
 
 
 @dataclass(slots=True)

@@ -314,6 +314,8 @@ class Structure:
 
     def _scale_name(self, reference: Any) -> str:
         name = h5r.get_name(reference, self._file)
+        if name is None:
+            raise CorruptFile("a variable refers to a dimension that is not there")
         return name.decode("utf-8", "surrogateescape").split("/")[-1]
 
 

@@ -92,10 +92,10 @@ class ScanContract(ABC):
         """Every source is pinned by its size, and no range leaves it."""
         for name, array, _ in self._virtual():
             for plan in plans([array.segments]):
-                for task in plan.tasks:
-                    size = plan.sources[task.source].size
+                for read in (read for task in plan.tasks for read in task):
+                    size = plan.sources[read.source].size
                     assert size >= 0, name
-                    assert all(a >= 0 and a + n <= size for a, n in task.ranges), name
+                    assert all(a >= 0 and a + n <= size for a, n in read.ranges), name
 
     def test_scans_cross_processes(self) -> None:
         """A scan can be made by a worker and used elsewhere."""
