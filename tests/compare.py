@@ -33,11 +33,11 @@ def differences(actual: xr.Dataset, expected: xr.Dataset) -> list[str]:
     """Every difference that `assert_identical` would report; empty if there is none."""
     assert isinstance(actual, xr.Dataset), f"not a Dataset but {type(actual).__name__}"
     found: list[str] = []
-    _unequal(found, "dimension sizes", list(actual.sizes.items()), list(expected.sizes.items()))
     # xarray keeps names of coordinates in sets: their order depends on the process
-    _unequal(
-        found, "coordinates", sorted(map(str, actual.coords)), sorted(map(str, expected.coords))
-    )
+    sizes = [sorted(map(str, dataset.sizes.items())) for dataset in (actual, expected)]
+    _unequal(found, "dimension sizes", *sizes)
+    coords = [sorted(map(str, dataset.coords)) for dataset in (actual, expected)]
+    _unequal(found, "coordinates", *coords)
     _unequal(found, "data variables", list(actual.data_vars), list(expected.data_vars))
     found += _attr_differences("dataset", actual.attrs, expected.attrs)
     for name in expected.variables:
