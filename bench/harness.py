@@ -129,6 +129,11 @@ class Result:
         return min(getattr(sample, what) for sample in self.samples)
 
     @property
+    def busy(self) -> float:
+        """Cores that were busy on average, in the best round."""
+        return max(sample.cpu / sample.wall for sample in self.samples)
+
+    @property
     def cpu(self) -> float:
         """Least seconds of CPU per unit."""
         return self.best("cpu") / max(self.units, 1)
@@ -293,6 +298,8 @@ def _serve(pipe: Connection, prepare: Callable[..., Any], arguments: tuple[Any, 
                 continue
             sample, answer, found = _timed(work, message)
             pipe.send((sample, answer._replace(values=None), found))
+    except EOFError:
+        return  # nobody asks any more
     except Exception as error:  # noqa: BLE001  told to the one who asked
         pipe.send(f"{type(error).__name__}: {error}")
 
