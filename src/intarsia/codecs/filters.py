@@ -11,7 +11,7 @@ Nothing here holds the GIL for long, and no output grows past what the chunk may
 from __future__ import annotations
 
 from collections.abc import Buffer, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "NATIVE",
     "checked",
     "decode_filters",
+    "decoder",
     "fletcher32",
     "inflate",
     "unshuffle",
@@ -74,15 +75,27 @@ def decode_filters(
     UnsupportedVariable
         A filter is not one of `NATIVE`.
     """
-    for stage in _stages(filters, filter_mask, nbytes):
-        chunk = stage(chunk)
-    found = memoryview(chunk).nbytes
-    if found != nbytes:
-        raise WrongLength(f"the chunk holds {found} bytes, expected {nbytes}")
-    return chunk
+    return decoder(filters, filter_mask, nbytes)(chunk)
 
 
 @lru_cache(maxsize=1024)
+def decoder(filters: tuple[Codec, ...], filter_mask: int, nbytes: int) -> Stage:
+    """Give the function that does the same to one chunk after another; see `decode_filters`."""
+    stages = _stages(filters, filter_mask, nbytes)
+    if len(stages) == 1 and getattr(stages[0], "func", None) is inflate:
+        return stages[0]  # which sees to the length itself
+
+    def decode(chunk: Buffer) -> Buffer:
+        for stage in stages:
+            chunk = stage(chunk)
+        found = memoryview(chunk).nbytes
+        if found != nbytes:
+            raise WrongLength(f"the chunk holds {found} bytes, expected {nbytes}")
+        return chunk
+
+    return decode
+
+
 def _stages(filters: tuple[Codec, ...], filter_mask: int, nbytes: int) -> tuple[Stage, ...]:
     """List the functions that undo `filters`, in the order of decoding."""
     stages: list[Stage] = []
@@ -98,7 +111,7 @@ def _stages(filters: tuple[Codec, ...], filter_mask: int, nbytes: int) -> tuple[
             stages.append(checked)
             size += 4
         else:
-            stages.append(_inflate_stage(size, exact))
+            stages.append(partial(inflate, nbytes=size, exact=exact))
             # A filter after deflate sees its output, of which only a bound is known.
             size, exact = 2 * size + 1024, False
     return tuple(reversed(stages))
@@ -106,10 +119,6 @@ def _stages(filters: tuple[Codec, ...], filter_mask: int, nbytes: int) -> tuple[
 
 def _unshuffle_stage(elementsize: int) -> Stage:
     return lambda data: unshuffle(data, elementsize)
-
-
-def _inflate_stage(size: int, exact: bool) -> Stage:
-    return lambda data: inflate(data, size, exact=exact)
 
 
 def inflate(data: Buffer, nbytes: int, *, exact: bool = True) -> bytes:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.codecs.cf import apply_steps
-from intarsia.codecs.filters import decode_filters, unshuffle_batch
+from intarsia.codecs.filters import decoder, unshuffle_batch
 from intarsia.encoding import Case
 from intarsia.engine.plan import Part
 from intarsia.errors import (
@@ -158,8 +158,9 @@ def _decode(
         else:
             shuffled = bool(filters) and filters[0].name == "shuffle" and not mask & 1
             rest = filters[1:] if shuffled else filters
+            undo = decoder(rest, mask >> shuffled, nbytes)
             for buffer in buffers:
-                decoded.append(decode_filters(rest, buffer, mask >> shuffled, nbytes))  # noqa: PERF401
+                decoded.append(undo(buffer))  # noqa: PERF401
             joined = np.frombuffer(decoded[0] if len(decoded) == 1 else b"".join(decoded), np.uint8)
             joined = joined.reshape(len(decoded), nbytes)
             if shuffled:
