@@ -81,9 +81,11 @@ def run(names: tuple[str, ...] | list[str], session: Session, scale: Scale) -> l
     """The tables of some benchmarks, each printed when it is there."""
     tables: list[Table] = []
     for name in names:
+        began = time.monotonic()
         for table in import_module(f"bench.{name}").run(session, scale):
             print(table.text(), flush=True)
             tables.append(table)
+        session.say(f"{name} took {time.monotonic() - began:.0f} s")
     return tables
 
 

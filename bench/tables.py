@@ -102,8 +102,8 @@ class Table:
         """Header and rows, as text."""
         counted = any(s.reads for r in self.results for s in r.samples)
         header = ["", f"CPU per {self.unit}", "× Intarsia", "CPU s", "wall s"]
-        if counted:
-            header += ["reads", "MB read", "peak MB"]
+        held = any(s.peak_bytes for r in self.results for s in r.samples)
+        header += [*(["reads", "MB read"] if counted else []), *(["peak MB"] if held else [])]
         header += [title for title, _ in self.facts.values()]
         rows = [header]
         base = next((r for r in self.results if r.samples), None)
@@ -124,8 +124,9 @@ class Table:
                 row += [
                     f"{int(result.best('reads')):,}",
                     f"{result.best('read_bytes') / 1e6:.2f}",
-                    f"{result.best('peak_bytes') / 1e6:.0f}",
                 ]
+            if held:
+                row.append(f"{max(sample.peak_bytes for sample in result.samples) / 1e6:.0f}")
             for name, (_, form) in self.facts.items():
                 value = result.facts.get(name)
                 row.append("" if value is None else format(value, form))
