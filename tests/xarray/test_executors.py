@@ -54,7 +54,6 @@ MAKE = {
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", MAKE)
 def test_files_are_opened_elsewhere(files: list[str], kind: str, tmp_path: Path) -> None:
     expected = xr.concat([xr.load_dataset(path, engine="h5netcdf") for path in files], "time")
@@ -76,7 +75,6 @@ def test_files_are_opened_elsewhere(files: list[str], kind: str, tmp_path: Path)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_opens_and_computes(files: list[str]) -> None:
     from dask.distributed import Client, LocalCluster
 

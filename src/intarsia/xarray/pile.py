@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -101,15 +101,20 @@ def open_pile(
         results = executor.map(attempt, files, [uuid4().hex] * len(files))
     pile = Pile([], [], [], [])
     progress = track(results, "scanning", len(files), unit="files")
-    for (place, path), result in zip(listed, progress, strict=True):
-        if isinstance(result, IntarsiaError):
-            if policy == "raise":
-                raise result
-            pile.skipped.append((path, result))
-            continue
-        pile.paths.append(path)
-        pile.places.append(place)
-        pile.datasets.append(result if preprocess is None else _checked(preprocess(result), path))
+    try:
+        for (place, path), result in zip(listed, progress, strict=True):
+            if isinstance(result, IntarsiaError):
+                if policy == "raise":
+                    raise result
+                pile.skipped.append((path, result))
+                continue
+            dataset = result if preprocess is None else _checked(preprocess(result), path)
+            pile.paths.append(path)
+            pile.places.append(place)
+            pile.datasets.append(dataset)
+    finally:
+        if isinstance(results, Generator):
+            results.close()  # while the executor is there to cancel what is not needed
     if not pile.datasets and policy == "skip" and pile.skipped:
         path, error = pile.skipped[0]
         error.add_note(f"none of {len(files)} files could be opened; this is the first error")
