@@ -21,6 +21,12 @@ The tree is grouped by what a handler can do about it::
     ├── ConflictError (ValueError)   "conflict"             sources disagree
     │   ├── CombineConflict          "combine-conflict"     attributes, calendars, dtypes, ...
     │   └── AlignmentConflict        "alignment-conflict"   coordinates
+    ├── StoreError (ValueError)      "store"                a saved store can't be read or written
+    │   ├── NotAStore                "not-a-store"          nothing of ours is there
+    │   ├── CorruptStore             "corrupt-store"        damaged, or impossible in itself
+    │   ├── UnsafeStore              "unsafe-store"         it reaches for what it must not have
+    │   ├── StoreExists              "store-exists"         (also a FileExistsError)
+    │   └── StoreReplaced            "store-replaced"       another was put in its place meanwhile
     └── UpstreamFault                "upstream-fault"       a known fault of a library below
 
 ``kind`` is part of the public interface: it never changes, so programs may compare it, and reports
@@ -48,15 +54,21 @@ __all__ = [
     "ConflictError",
     "CorruptChunk",
     "CorruptFile",
+    "CorruptStore",
     "FormatError",
     "IntarsiaError",
     "NotAFile",
+    "NotAStore",
     "NotHDF5",
     "ShortRead",
     "SourceChanged",
     "SourceError",
     "SourceMissing",
     "SourceUnreadable",
+    "StoreError",
+    "StoreExists",
+    "StoreReplaced",
+    "UnsafeStore",
     "UnsupportedError",
     "UnsupportedVariable",
     "UpstreamFault",
@@ -344,6 +356,42 @@ class AlignmentConflict(ConflictError):
     """Coordinates differ between sources, so their values can't be lined up as asked."""
 
     kind = "alignment-conflict"
+
+
+class StoreError(IntarsiaError, ValueError):
+    """A saved store can't be read or written."""
+
+    kind = "store"
+
+
+class NotAStore(StoreError):
+    """There is no store, or what is there is not one."""
+
+    kind = "not-a-store"
+
+
+class CorruptStore(StoreError):
+    """A part of the store is missing or damaged, or says what can't be."""
+
+    kind = "corrupt-store"
+
+
+class UnsafeStore(StoreError):
+    """The store reaches for what a store must not have: paths outside its containers."""
+
+    kind = "unsafe-store"
+
+
+class StoreExists(StoreError, FileExistsError):
+    """Something is there already where the store was to be written."""
+
+    kind = "store-exists"
+
+
+class StoreReplaced(StoreError):
+    """The store was replaced after it was opened, so that the rest of it is gone."""
+
+    kind = "store-replaced"
 
 
 class UpstreamFault(IntarsiaError):

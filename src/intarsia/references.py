@@ -50,6 +50,11 @@ class Source(NamedTuple):
         Modification time in nanoseconds since 1970, or -1 where unknown.
     etag
         Entity tag, or ``None``.
+    sample
+        Digest of some of its bytes (see `intarsia.io.sampling`), or ``None``.
+    scan
+        What was asked for when it was scanned, as canonical JSON: the group and the decoding
+        options that are not the defaults. Empty where all are.
     """
 
     container: str
@@ -57,6 +62,8 @@ class Source(NamedTuple):
     size: int
     mtime_ns: int
     etag: str | None = None
+    sample: str | None = None
+    scan: str = ""
 
     @property
     def url(self) -> str:
@@ -73,17 +80,23 @@ class Sources:
     sizes: IntArray
     mtimes_ns: IntArray
     etags: tuple[str | None, ...] | None = None
+    samples: tuple[str | None, ...] | None = None
+    scans: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Sources:
         """Build the table from rows."""
         etags = tuple(source.etag for source in sources)
+        samples = tuple(source.sample for source in sources)
+        scans = tuple(source.scan for source in sources)
         return cls(
             tuple(source.container for source in sources),
             tuple(source.key for source in sources),
             np.array([source.size for source in sources], np.int64),
             np.array([source.mtime_ns for source in sources], np.int64),
             etags if any(etag is not None for etag in etags) else None,
+            samples if any(sample is not None for sample in samples) else None,
+            scans if any(scans) else None,
         )
 
     @classmethod
@@ -107,6 +120,8 @@ class Sources:
             int(self.sizes[index]),
             int(self.mtimes_ns[index]),
             None if self.etags is None else self.etags[index],
+            None if self.samples is None else self.samples[index],
+            "" if self.scans is None else self.scans[index],
         )
 
     def url(self, index: int) -> str:

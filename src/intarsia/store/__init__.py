@@ -1,0 +1,1 @@
+"""The store: a saved view of many files, small, and open to any Zarr reader where it can be."""
