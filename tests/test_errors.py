@@ -34,6 +34,12 @@ KINDS = {
     "ConflictError": "conflict",
     "CombineConflict": "combine-conflict",
     "AlignmentConflict": "alignment-conflict",
+    "StoreError": "store",
+    "NotAStore": "not-a-store",
+    "CorruptStore": "corrupt-store",
+    "UnsafeStore": "unsafe-store",
+    "StoreExists": "store-exists",
+    "StoreReplaced": "store-replaced",
     "UpstreamFault": "upstream-fault",
 }
 
