@@ -413,6 +413,8 @@ def _short(value: object) -> str:
 
 
 def _rebuild(cls: type[IntarsiaError], args: tuple[Any, ...]) -> IntarsiaError:
-    error = cls.__new__(cls)
+    # of the bases that are built in, the one that decides how an instance is laid out
+    base = OSError if issubclass(cls, OSError) else Exception
+    error: IntarsiaError = base.__new__(cls)  # pyright: ignore[reportAssignmentType]
     error.args = args
     return error
