@@ -69,9 +69,11 @@ class VirtualArray(LazyArray):
         Remarks that travel with the array.
     """
 
-    __slots__ = ("_made", "segments")
+    __slots__ = ("_made", "_read", "_segments", "_shape")
 
-    segments: Segments
+    _segments: Segments | None
+    _read: Callable[[], Segments] | None
+    _shape: tuple[int, ...]
     _made: WeakValueDictionary[tuple[Any, ...], VirtualArray] | None
 
     def __init__(
@@ -81,7 +83,9 @@ class VirtualArray(LazyArray):
         name: str | None = None,
         notes: Iterable[str] = (),
     ) -> None:
-        self.segments = segments
+        self._segments = segments
+        self._read = None
+        self._shape = segments.shape
         self._made = None
         self.dtype = np.dtype(dtype)
         self.name = name
@@ -126,6 +130,36 @@ class VirtualArray(LazyArray):
         return cls(segments, encoding.dtype, name, notes)
 
     @classmethod
+    def deferred(
+        cls,
+        shape: Sequence[int],
+        dtype: npt.DTypeLike,
+        read: Callable[[], Segments],
+        name: str | None = None,
+        notes: Iterable[str] = (),
+    ) -> VirtualArray:
+        """An array whose segments are read when they are first needed.
+
+        Parameters
+        ----------
+        shape, dtype
+            Of the values.
+        read
+            Gives the segments; picklable, as it stands for them where the array is pickled.
+        name, notes
+            As for the class.
+        """
+        array = cls.__new__(cls)
+        array._segments = None
+        array._read = read
+        array._shape = tuple(shape)
+        array._made = None
+        array.dtype = np.dtype(dtype)
+        array.name = name
+        array.notes = frozenset(notes)
+        return array
+
+    @classmethod
     def full(cls, shape: Sequence[int], value: Any, dtype: npt.DTypeLike) -> VirtualArray:
         """A constant array."""
         return cls(Segments.full(shape, value, dtype), dtype)
@@ -145,7 +179,15 @@ class VirtualArray(LazyArray):
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return self.segments.shape
+        return self._shape
+
+    @property
+    def segments(self) -> Segments:
+        """The boxes that make the array up."""
+        if self._segments is None:
+            assert self._read is not None
+            self._segments = self._read()
+        return self._segments
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
@@ -170,11 +212,15 @@ class VirtualArray(LazyArray):
 
     def with_notes(self, *notes: str) -> VirtualArray:
         """The array with further remarks."""
-        return self.replaced(self.segments, self.notes.union(notes))
+        union = self.notes.union(notes)
+        if self._read is not None:
+            return VirtualArray.deferred(self._shape, self.dtype, self._read, self.name, union)
+        return self.replaced(self.segments, union)
 
     def replaced(self, segments: Segments, notes: frozenset[str] | None = None) -> VirtualArray:
         """Other segments with the same type of values, name and notes."""
-        return VirtualArray(segments, self.dtype, self.name, self.notes if notes is None else notes)
+        kept = self.notes if notes is None else notes
+        return VirtualArray(segments, self.dtype, self.name, kept)
 
     def __repr__(self) -> str:
         return as_text(self.segments, self.dtype, self.nbytes, sorted(self.notes))
@@ -188,6 +234,9 @@ class VirtualArray(LazyArray):
         return inline_text(self.segments, max_width)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._read is not None:
+            made = (self._shape, self.dtype, self._read, self.name, self.notes)
+            return VirtualArray.deferred, made
         return VirtualArray, (self.segments, self.dtype, self.name, self.notes)
 
     def __dask_tokenize__(self) -> tuple[str, str]:

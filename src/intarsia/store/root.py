@@ -1,0 +1,74 @@
+"""The root of a store: the document that says what everything else is, with its own digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from intarsia.errors import CorruptStore, NotAStore, StoreError
+from intarsia.store.objects import ROOT, Objects
+from intarsia.store.parsing import Reader, parse
+from intarsia.store.zarrays import dump
+
+FORMAT = "intarsia"
+
+VERSION = "unstable-1"
+"""Version of the format. While it is unstable, a library reads the stores of its own version."""
+
+
+def seal(document: dict[str, Any]) -> bytes:
+    """The root as it is written: the document, and the digest of all of it."""
+    whole = {"format": FORMAT, "version": VERSION, "digest": "", **document}
+    whole["digest"] = digest_of(whole)
+    return dump(whole)
+
+
+def digest_of(document: dict[str, Any]) -> str:
+    """SHA-256 of a root's canonical JSON without its digest: sorted keys, no spaces, ASCII."""
+    content = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_root(objects: Objects) -> Reader:
+    """Read the root of a store and see that it is whole.
+
+    Raises
+    ------
+    NotAStore
+        If there is none, or it is of another format or version.
+    CorruptStore
+        If it is damaged.
+    """
+    try:
+        data = objects.get(ROOT)
+    except FileNotFoundError as error:
+        raise NotAStore(
+            f"there is no {ROOT} in it", url=objects.url, remedy="check the path"
+        ) from error
+    told = parse(data, objects.url)
+    if told.value.get("format") != FORMAT:
+        raise NotAStore(f"{ROOT} is of another format", url=objects.url)
+    version = told.text("version")
+    if version != VERSION:
+        raise NotAStore(
+            f"a store of version {version[:40]!r}, this library reads {VERSION!r}",
+            url=objects.url,
+            remedy="build it again, or use the library it was built with",
+        )
+    try:
+        right = digest_of(told.value)
+    except RecursionError as error:
+        raise CorruptStore("the document nests too deeply", url=objects.url) from error
+    if told.text("digest") != right:
+        raise CorruptStore("the digest of root.json is wrong", url=objects.url)
+    return told
+
+
+def current_digest(objects: Objects) -> str | None:
+    """The digest that the root has now; None where there is none that can be read."""
+    try:
+        return read_root(objects).text("digest")
+    except (StoreError, OSError):
+        return None

@@ -1,0 +1,258 @@
+"""Segments from tables: what the root says of an array is checked, and then what the tables say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.codecs.cases import case_key, encoding_of
+from intarsia.encoding import Case, Encoding
+from intarsia.errors import CorruptStore, StoreError
+from intarsia.references import ABSENT, INLINE, STORED, References, Source, Sources
+from intarsia.segments import CASE, COUNT, FORM, REF, ROW, SOURCE, Block, Fields, Segments
+from intarsia.segments.checking import check, check_cases
+from intarsia.store.copies import read_bytes
+from intarsia.store.objects import Objects
+from intarsia.store.packing import GEOMETRY, HEADS
+from intarsia.store.parsing import Reader
+from intarsia.store.tables import StoredColumn, Table
+
+type IntArray = npt.NDArray[Any]
+
+MAX_SEGMENTS = 1 << 22
+"""An array of more segments is not read."""
+
+MAX_SOURCES = 1 << 24
+"""A store of more sources is not read."""
+
+LIMIT = 1 << 62
+
+HELD = {
+    "offset": (0, LIMIT),
+    "length": (0, LIMIT),
+    "state": (STORED, ABSENT),
+    "mask": (0, (1 << 32) - 1),
+    "chunk": (0, LIMIT),
+}
+"""The columns of references, and the bounds of their numbers."""
+
+
+def read_cases(told: Reader) -> dict[str, Encoding]:
+    """The cases of a store by key; each key has to be the digest of its case.
+
+    Raises
+    ------
+    CorruptStore
+        If one is not, or a case is not a sound one.
+    """
+    cases: dict[str, Encoding] = {}
+    for key, case in told.children():
+        try:
+            encoding = encoding_of(case.value)
+            right = case_key(case.value)
+        except ValueError as error:
+            raise case.error(str(error)) from error
+        if right != key:
+            raise case.error(f"the key should be {right}")
+        cases[key] = encoding
+    return cases
+
+
+def read_segments(
+    told: Reader,
+    objects: Objects,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    encodings: Mapping[str, Encoding],
+    sources: Sources,
+    reopen: Callable[[], Table],
+) -> Segments:
+    """The segments of an array.
+
+    Parameters
+    ----------
+    told
+        What the root says of it.
+    objects
+        Where the tables are.
+    shape, dtype
+        Of the array.
+    encodings
+        The store's cases.
+    sources
+        The store's sources.
+    reopen
+        Gives the table of references again, in another process too.
+
+    Raises
+    ------
+    CorruptStore
+        If anything is missing or damaged, or is not what segments have to be.
+    """
+    cases = [_case(case, objects, encodings) for case in told.listed("cases")]
+    table = Table.parse(told.child("references"), objects)
+    inline = read_bytes(told.child("inline"), objects) if told.has("inline") else b""
+    page = _references(table, inline, reopen)
+    blocks = [_block(block, objects, len(shape)) for block in told.listed("segments")]
+    if not cases:
+        empty = Encoding((), dtype)
+        cases = [Case(empty, np.zeros(1, empty.parameters))]
+    segments = Segments(shape, tuple(blocks), tuple(cases), (page,), sources)
+    try:
+        found = check_cases(cases)
+        check(segments)
+    except ValueError as error:
+        raise told.error(str(error)) from error
+    if found != dtype:
+        raise told.error(f"the cases decode to {found}, the array is of {dtype}")
+    return segments
+
+
+def _block(told: Reader, objects: Objects, ndim: int) -> Block:
+    fields = Fields(ndim, told.integer("source_ndim", 0, 64))
+    table = Table.parse(told.child("table"), objects)
+    if not 0 < table.rows <= MAX_SEGMENTS:
+        raise told.error(f"{table.rows} segments")
+    names = list(HEADS)
+    for label in GEOMETRY:
+        part: slice = getattr(fields, label)
+        names += [f"{label}_{dim}" for dim in range(part.stop - part.start)]
+    if set(names) != set(table.labels):
+        raise told.error("has other columns than segments have")
+    matrix = np.zeros((table.rows, fields.width), np.int64)
+    for label, number in HEADS.items():
+        matrix[:, number] = table.column(label)
+    for label in GEOMETRY:
+        part = getattr(fields, label)
+        for dim, number in enumerate(range(part.start, part.stop)):
+            matrix[:, number] = table.column(f"{label}_{dim}")
+    assert {CASE, ROW, SOURCE, REF, COUNT, FORM} == set(HEADS.values())
+    return Block.of(fields, matrix)
+
+
+def _case(told: Reader, objects: Objects, encodings: Mapping[str, Encoding]) -> Case:
+    key = told.text("case")
+    encoding = encodings.get(key)
+    if encoding is None:
+        raise told.error(f"there is no case {key[:40]!r}", "case")
+    count = told.integer("rows", 1, 1 << 32)
+    data = read_bytes(told.child("parameters"), objects)
+    size = encoding.parameters.itemsize
+    if len(data) != count * size:
+        raise told.error(f"{len(data)} bytes where {count} rows of {size} have to be")
+    return Case(encoding, np.frombuffer(data, encoding.parameters))
+
+
+def _references(table: Table, inline: bytes, reopen: Callable[[], Table]) -> References:
+    if not table.rows and not table.labels:
+        return References.missing()
+
+    def column(label: str) -> IntArray | None:
+        if label not in table:
+            return None
+        return cast("IntArray", StoredColumn(table, label, HELD[label], reopen))
+
+    offsets, lengths = column("offset"), column("length")
+    if offsets is None or lengths is None or set(table.labels) - HELD.keys():
+        raise CorruptStore("references have other columns than they should")
+    states = column("state")
+    if states is not None:
+        _check_inline(np.asarray(states), offsets, lengths, len(inline))
+    return References(offsets, lengths, column("mask"), states, column("chunk"), inline)
+
+
+def _check_inline(states: IntArray, offsets: IntArray, lengths: IntArray, held: int) -> None:
+    rows = np.flatnonzero(states == INLINE)
+    if len(rows) and (offsets[rows] + lengths[rows]).max() > held:
+        raise CorruptStore("a reference reaches past the inline bytes")
+
+
+class SourceRows:
+    """The table of sources as the store has it: read once, and placed in containers."""
+
+    def __init__(self, told: Reader, objects: Objects) -> None:
+        self.table = Table.parse(told.child("table"), objects)
+        rows = self.table.rows
+        if rows > MAX_SOURCES:
+            raise told.error(f"{rows} sources")
+        self.containers = self.table.column("container")
+        self.keys = _texts(told, "keys", objects, rows)
+        self.sizes = self.table.column("size")
+        self.mtimes_ns = self.table.column("mtime_ns")
+        self.etags = _texts(told, "etags", objects, rows) if told.has("etags") else None
+        self.samples = _texts(told, "samples", objects, rows) if told.has("samples") else None
+        scans = told.texts("scans")
+        numbers = self.table.column("scan")
+        if rows and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(scans):
+            raise told.error("a source was scanned in no known way", "scans")
+        self.scans = [scans[number] for number in numbers.tolist()]
+
+    def placed(self, locations: Sequence[str], pins: Sequence[str]) -> Sources:
+        """The sources, at the places where their containers are.
+
+        Parameters
+        ----------
+        locations, pins
+            Of each container: where it is, and which of what is known of a source is checked.
+        """
+        numbers: list[int] = self.containers.tolist()
+        if numbers and not 0 <= min(numbers) <= max(numbers) < len(locations):
+            raise CorruptStore("a source is in no container")
+        etags, samples = self.etags or [""] * len(numbers), self.samples or [""] * len(numbers)
+        rows: list[Source] = []
+        columns = zip(
+            numbers, self.keys, self.sizes.tolist(), self.mtimes_ns.tolist(), etags, samples,
+            self.scans, strict=True,
+        )  # fmt: skip
+        for number, key, size, mtime, etag, sample, scan in columns:
+            pin = pins[number]
+            rows.append(
+                Source(
+                    locations[number],
+                    key,
+                    -1 if pin == "none" else size,
+                    mtime if pin == "mtime" else -1,
+                    etag or None,
+                    sample if sample and pin == "sample" else None,
+                    scan,
+                )
+            )
+        return Sources.of(rows)
+
+
+def _texts(told: Reader, key: str, objects: Objects, rows: int) -> list[str]:
+    data = read_bytes(told.child(key), objects)
+    try:
+        texts = data.decode("utf-8", "surrogateescape").split("\0")
+    except UnicodeDecodeError as error:  # pragma: no cover  surrogateescape takes everything
+        raise told.error(str(error), key) from error
+    if texts.pop() or len(texts) != rows:
+        raise told.error(f"{len(texts)} texts for {rows} sources", key)
+    return texts
+
+
+def check_shape(told: Reader) -> tuple[int, ...]:
+    """The shape that the root gives an array.
+
+    Raises
+    ------
+    CorruptStore
+        If no array can have it.
+    """
+    shape = told.integers("shape", 0)
+    if len(shape) > 64 or prod(shape) >= 1 << 61:
+        raise told.error(f"an array of shape {shape}", "shape")
+    return shape
+
+
+__all__ = [
+    "SourceRows",
+    "StoreError",
+    "check_shape",
+    "read_cases",
+    "read_segments",
+]
