@@ -279,13 +279,17 @@ class CaseTable:
         Sorted; the 8 bytes of each as a little-endian integer.
     encodings
         Of each case.
-    widths
-        Bytes of one row of parameters of each.
+    widths, itemsizes
+        Bytes of one row of parameters of each, and of one stored element.
+    numbers
+        Row of each key.
     """
 
     keys: npt.NDArray[np.uint64]
     encodings: tuple[Encoding, ...]
     widths: npt.NDArray[np.int64]
+    itemsizes: npt.NDArray[np.int64]
+    numbers: dict[int, int]
 
     @classmethod
     def of(cls, encodings: Sequence[Encoding]) -> CaseTable:
@@ -335,6 +339,8 @@ def _compiled(table: tuple[tuple[str, str], ...]) -> CaseTable:
         np.array([number for number, _ in found], np.uint64),
         tuple(encoding for _, encoding in found),
         np.array([encoding.parameters.itemsize for _, encoding in found], np.int64),
+        np.array([encoding.stored.itemsize for _, encoding in found], np.int64),
+        {number: row for row, (number, _) in enumerate(found)},
     )
 
 
