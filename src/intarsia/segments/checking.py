@@ -92,8 +92,25 @@ def _check_block(segments: Segments, block: Block) -> None:
     wrong |= (columns[FORM] == AFFINE) & (columns[COUNT] != 1)
     if wrong.any():
         raise ValueError("a segment has not as many references as chunks")
-    if (columns[FORM] == SPARSE).any() and any(page.chunks is None for page in segments.pages):
+    affine = columns[FORM] == AFFINE
+    if affine.any() and _no_strips(size[affine], chunk[affine]).any():
+        raise ValueError("a contiguous segment whose chunks are not contiguous")
+    listed = (columns[FORM] == SPARSE) & (columns[COUNT] > 0)
+    if listed.any() and any(page.chunks is None for page in segments.pages):
         raise ValueError("a sparse segment without chunk numbers")
+
+
+def _no_strips(size: IntArray, chunk: IntArray) -> npt.NDArray[np.bool_]:
+    """Where chunks are not runs of the array's elements in C order.
+
+    A run cuts one dimension at most, takes one index of those before and all of those after it.
+    """
+    wrong = (chunk > size).any(axis=1)
+    cut = np.zeros(len(size), bool)
+    for dim in reversed(range(size.shape[1])):
+        wrong |= cut & (chunk[:, dim] != 1)
+        cut |= chunk[:, dim] < size[:, dim]
+    return wrong
 
 
 def _picked(shape: IntArray, axis: IntArray) -> IntArray:

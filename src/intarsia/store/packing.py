@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.codecs.cases import case_json, case_key
-from intarsia.encoding import unique_rows
+from intarsia.encoding import Case, unique_rows
+from intarsia.errors import UnsupportedVariable
 from intarsia.references import INLINE, STORED, References, Source, Sources
 from intarsia.segments import CASE, COUNT, FORM, PAGE, REF, ROW, SOURCE, Block, Segments
 from intarsia.store.copies import write_bytes
@@ -174,9 +175,16 @@ def _write_cases(
     """Write the parameter rows in use; `matrices` are pointed to them."""
     used: list[Json] = []
     numbers = np.unique(np.concatenate([np.zeros(0, int), *(m[:, CASE] for m in matrices)]))
-    for number in numbers.tolist():
-        case = segments.cases[number]
-        described = case_json(case.encoding)
+    chosen: list[int] = numbers.tolist()
+    for number in chosen:
+        case: Case = segments.cases[number]
+        try:
+            described = case_json(case.encoding)
+        except ValueError as error:
+            raise UnsupportedVariable(
+                f"can't be saved: {error}",
+                remedy="open it with unsupported='copy' or 'skip', or drop it",
+            ) from error
         key = case_key(described)
         cases[key] = described
         mine = [matrix[:, CASE] == number for matrix in matrices]

@@ -1,4 +1,4 @@
-"""Attributes as every Zarr reader finds them: readable JSON, where exactness has to give way."""
+"""What every Zarr reader finds: values of types that Zarr has, and attributes as readable JSON."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -7,12 +7,37 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["plain_attributes", "plain_json"]
+__all__ = ["Plain", "plain_attributes", "plain_json"]
+
+type Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """Values as Zarr has them.
+
+    Parameters
+    ----------
+    array
+        C-contiguous, in native byte order; for strings an array of str objects.
+    data_type
+        Name of its type in Zarr.
+    attrs
+        Attributes for readers that know nothing of `restore`.
+    restore
+        JSON by which `restored` makes of `array` what it was; empty where it is that already.
+    """
+
+    array: Array
+    data_type: str
+    attrs: dict[str, Any] = field(default_factory=dict[str, Any])
+    restore: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def plain_json(value: Any) -> Any:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from intarsia.codecs.cases import case_key, encoding_of
 from intarsia.encoding import Case, Encoding
-from intarsia.errors import CorruptStore, StoreError
-from intarsia.references import ABSENT, INLINE, STORED, References, Source, Sources
+from intarsia.errors import CorruptStore
+from intarsia.references import ABSENT, INLINE, STORED, References, Sources
 from intarsia.segments import CASE, COUNT, FORM, REF, ROW, SOURCE, Block, Fields, Segments
 from intarsia.segments.checking import check, check_cases
 from intarsia.store.copies import read_bytes
@@ -189,7 +189,8 @@ class SourceRows:
         numbers = self.table.column("scan")
         if rows and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(scans):
             raise told.error("a source was scanned in no known way", "scans")
-        self.scans = [scans[number] for number in numbers.tolist()]
+        chosen: list[int] = numbers.tolist()
+        self.scans = [scans[number] for number in chosen]
 
     def placed(self, locations: Sequence[str], pins: Sequence[str]) -> Sources:
         """The sources, at the places where their containers are.
@@ -203,25 +204,23 @@ class SourceRows:
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(locations):
             raise CorruptStore("a source is in no container")
         etags, samples = self.etags or [""] * len(numbers), self.samples or [""] * len(numbers)
-        rows: list[Source] = []
-        columns = zip(
-            numbers, self.keys, self.sizes.tolist(), self.mtimes_ns.tolist(), etags, samples,
-            self.scans, strict=True,
-        )  # fmt: skip
-        for number, key, size, mtime, etag, sample, scan in columns:
-            pin = pins[number]
-            rows.append(
-                Source(
-                    locations[number],
-                    key,
-                    -1 if pin == "none" else size,
-                    mtime if pin == "mtime" else -1,
-                    etag or None,
-                    sample if sample and pin == "sample" else None,
-                    scan,
-                )
-            )
-        return Sources.of(rows)
+        places = [locations[number] for number in numbers]
+        policy = [pins[number] for number in numbers]
+        unpinned = np.array([pin == "none" for pin in policy], bool)
+        timed = np.array([pin == "mtime" for pin in policy], bool)
+        sampled = [
+            sample if sample and pin == "sample" else None
+            for sample, pin in zip(samples, policy, strict=True)
+        ]
+        return Sources(
+            tuple(places),
+            tuple(self.keys),
+            np.where(unpinned, -1, self.sizes),
+            np.where(timed, self.mtimes_ns, -1),
+            tuple(etag or None for etag in etags) if self.etags else None,
+            tuple(sampled) if any(sampled) else None,
+            tuple(self.scans) if any(self.scans) else None,
+        )
 
 
 def _texts(told: Reader, key: str, objects: Objects, rows: int) -> list[str]:
@@ -247,12 +246,3 @@ def check_shape(told: Reader) -> tuple[int, ...]:
     if len(shape) > 64 or prod(shape) >= 1 << 61:
         raise told.error(f"an array of shape {shape}", "shape")
     return shape
-
-
-__all__ = [
-    "SourceRows",
-    "StoreError",
-    "check_shape",
-    "read_cases",
-    "read_segments",
-]

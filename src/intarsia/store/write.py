@@ -13,9 +13,9 @@ from intarsia.errors import IntarsiaError, StoreError
 from intarsia.io.containers import is_own_source, plan_containers
 from intarsia.io.sampling import sample_of
 from intarsia.progress import track
-from intarsia.references import NO_SOURCES, Source, Sources
+from intarsia.references import NO_SOURCES, Sources
 from intarsia.segments import Segments
-from intarsia.store.attributes import mapping_to_json, plain_attributes
+from intarsia.store.attributes import mapping_to_json
 from intarsia.store.copies import write_values
 from intarsia.store.grid import choose
 from intarsia.store.guard import group_metadata, guard_metadata
@@ -23,6 +23,7 @@ from intarsia.store.names import escape
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.objects import ROOT, Writer
 from intarsia.store.packing import used_sources, write_segments, write_sources
+from intarsia.store.plain import plain_attributes
 from intarsia.store.root import seal
 from intarsia.store.swap import replacing
 from intarsia.store.values import plain
@@ -166,10 +167,8 @@ def write(
 
 
 def _sampled(table: Sources) -> Sources:
-    found: list[Source] = []
-    for source in track(iter(table), "sampling", len(table), unit="files"):
-        found.append(source._replace(sample=sample_of(source.url)))
-    return Sources.of(found)
+    found = track(iter(table), "sampling", len(table), unit="files")
+    return Sources.of([source._replace(sample=sample_of(source.url)) for source in found])
 
 
 class _Counting:

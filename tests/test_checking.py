@@ -1,0 +1,98 @@
+"""Whether boxes tile an array: every tiling passes, every overlap or hole does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from intarsia.segments.checking import check_tiling
+
+
+def split(draw: Any, start: tuple[int, ...], shape: tuple[int, ...], depth: int) -> list[Any]:
+    """Boxes that come of cutting one again and again."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if not axes or depth == 0 or draw(st.integers(0, 3)) == 0:
+        return [(start, shape)]
+    axis = draw(st.sampled_from(axes))
+    cut = draw(st.integers(1, shape[axis] - 1))
+    first = (*shape[:axis], cut, *shape[axis + 1 :])
+    second = (*shape[:axis], shape[axis] - cut, *shape[axis + 1 :])
+    moved = (*start[:axis], start[axis] + cut, *start[axis + 1 :])
+    return split(draw, start, first, depth - 1) + split(draw, moved, second, depth - 1)
+
+
+@st.composite
+def tilings(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
+    shape = tuple(draw(st.lists(st.integers(1, 9), max_size=3)))
+    boxes = draw(st.permutations(split(draw, (0,) * len(shape), shape, 6)))
+    starts = np.array([start for start, _ in boxes], np.int64).reshape(len(boxes), len(shape))
+    shapes = np.array([size for _, size in boxes], np.int64).reshape(len(boxes), len(shape))
+    return starts, shapes, shape
+
+
+PINWHEEL = ([(0, 0), (0, 2), (1, 0), (2, 1), (1, 1)], [(1, 2), (2, 1), (2, 1), (1, 2), (1, 1)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(tiling=tilings(), data=st.data())
+def test_tilings_pass_and_moved_boxes_do_not(tiling: Any, data: Any) -> None:
+    starts, shapes, whole = tiling
+    check_tiling(starts, shapes, whole)
+    movable = [
+        (number, axis)
+        for number in range(len(starts))
+        for axis in range(len(whole))
+        if shapes[number, axis] < whole[axis]
+    ]
+    if movable:
+        number, axis = data.draw(st.sampled_from(movable))
+        room = whole[axis] - int(shapes[number, axis])
+        elsewhere = [place for place in range(room + 1) if place != starts[number, axis]]
+        moved = starts.copy()
+        moved[number, axis] = data.draw(st.sampled_from(elsewhere))
+        covered = np.zeros(whole, int)
+        for start, shape in zip(moved, shapes, strict=True):
+            covered[tuple(slice(a, a + n) for a, n in zip(start, shape, strict=True))] += 1
+        assert covered.max() > 1
+        with pytest.raises(ValueError, match="overlap"):
+            check_tiling(moved, shapes, whole)
+
+
+def test_a_pinwheel_passes() -> None:
+    starts, shapes = (np.array(part) for part in PINWHEEL)
+    check_tiling(starts, shapes, (3, 3))
+
+
+def test_an_overlapping_pinwheel_does_not() -> None:
+    starts, shapes = (np.array(part) for part in PINWHEEL)
+    starts[4] = (0, 0)
+    with pytest.raises(ValueError, match="overlap"):
+        check_tiling(starts, shapes, (3, 3))
+
+
+def test_holes_are_refused() -> None:
+    with pytest.raises(ValueError, match="exactly once"):
+        check_tiling(np.array([[0]]), np.array([[3]]), (4,))
+    with pytest.raises(ValueError, match="exactly once"):
+        check_tiling(np.zeros((0, 1), int), np.zeros((0, 1), int), (4,))
+    check_tiling(np.zeros((0, 1), int), np.zeros((0, 1), int), (0,))
+
+
+def test_huge_overlaps_do_not_wrap_round() -> None:
+    whole = (1 << 30, 1 << 30)
+    count = 1 << 5
+    shapes = np.tile(np.array([whole]), (count, 1))
+    with pytest.raises(ValueError, match="exactly once"):
+        check_tiling(np.zeros_like(shapes), shapes, whole)
+
+
+def test_hundreds_of_thousands_of_boxes_are_quick() -> None:
+    count = 300_000
+    starts = np.stack([np.arange(count), np.zeros(count, int)], axis=1)
+    check_tiling(starts, np.tile([1, 4], (count, 1)), (count, 4))
+    grid = np.stack(np.meshgrid(np.arange(500), np.arange(500)), axis=-1).reshape(-1, 2)
+    check_tiling(grid, np.ones_like(grid), (500, 500))
