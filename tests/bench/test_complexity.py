@@ -43,18 +43,18 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> str:
 def counted() -> Generator[list[int]]:
     """Lengths of the chunks that are decoded."""
     decoded: list[int] = []
-    make = decode.decoder
+    make = decode.chain
 
     def counting(*args: Any) -> Any:
-        undo = make(*args)
+        links = make(*args)
 
         def counts(chunk: Any) -> Any:
             decoded.append(len(chunk))
-            return undo(chunk)
+            return links.undo(chunk)
 
-        return counts
+        return links._replace(undo=counts)
 
-    with mock.patch.object(decode, "decoder", counting):
+    with mock.patch.object(decode, "chain", counting):
         yield decoded
 
 

@@ -13,23 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.codecs.cf import apply_steps
-from intarsia.codecs.filters import decoder, unshuffle_batch
+from intarsia.codecs.chain import chain, constants, groups, place, values
 from intarsia.encoding import Case
 from intarsia.engine.plan import Part
-from intarsia.errors import (
-    ChunkError,
-    IntarsiaError,
-    UnsupportedError,
-    UnsupportedVariable,
-    UpstreamFault,
-)
+from intarsia.errors import ChunkError, IntarsiaError, UnsupportedError, UpstreamFault
 from intarsia.references import ABSENT, INLINE
 
 type IntArray = npt.NDArray[Any]
-
-FLAT_LIMIT = 2048
-"""Boxes of at most so many elements are placed through flat indices, larger ones as views."""
 
 BATCH_BYTES = 1 << 22
 """Chunks decoded together come to about so many bytes."""
@@ -55,14 +45,12 @@ def place_constants(part: Part, target: Target) -> None:
         return
     keys = np.stack([touches.case[gone], touches.row[gone]], axis=1)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    values = np.empty(len(distinct), target.flat.dtype)
+    filled = np.empty(len(distinct), target.flat.dtype)
     pairs: list[list[int]] = distinct.tolist()
     for number, (index, row) in enumerate(pairs):
         case = part.segments.cases[index]
-        rows = case.rows[row : row + 1]
-        raw: npt.NDArray[Any] = rows["raw_fill"].reshape(1, 1)
-        values[number] = apply_steps(case.encoding.steps, raw, rows)[0, 0]
-    _scatter(part, target, gone, values.reshape(-1, 1), inverse.reshape(-1))
+        filled[number] = constants(case.encoding, case.rows[row : row + 1])[0]
+    _scatter(part, target, gone, filled.reshape(-1, 1), inverse.reshape(-1))
 
 
 def place_inline(part: Part, target: Target, name: str | None) -> None:
@@ -103,7 +91,7 @@ def place_chunks(
     """
     touches = part.touches
     kinds = np.stack([touches.case[rows], touches.mask[rows], touches.elements[rows]], axis=1)
-    for group in _groups(kinds):
+    for group in groups(kinds):
         first = rows[group[0]]
         case = part.segments.cases[int(touches.case[first])]
         nbytes = int(touches.elements[first]) * case.encoding.stored.itemsize
@@ -124,8 +112,8 @@ def place_chunks(
             high = heads[end] if end < len(heads) else len(group)
             chosen = group[heads[begin:end]]
             members: list[memoryview] = [buffers[int(n)] for n in chosen]
-            values = _decode(part, case, rows[chosen], members, nbytes, name)
-            _scatter(part, target, wanted[low:high], values, number[low:high] - begin)
+            decoded = _decode(part, case, rows[chosen], members, nbytes, name)
+            _scatter(part, target, wanted[low:high], decoded, number[low:high] - begin)
 
 
 def _decode(
@@ -139,41 +127,20 @@ def _decode(
     """Values of whole chunks, one row each."""
     encoding = case.encoding
     touches = part.touches
-    mask = int(touches.mask[rows[0]])
-    filters = encoding.filters
     decoded: list[Any] = []  # its length says which chunk is wrong
     try:
-        if filters and filters[0].name == "refused":
-            config = filters[0].config
-            refusal = UpstreamFault if config["kind"] == "fault" else UnsupportedVariable
-            raise refusal(config["reason"], remedy=config["remedy"])
-        if filters and filters[0].name == "hdf5":
-            from intarsia.codecs.hdf5 import decode as decode_hdf5
-
-            shape = tuple(filters[0].config["chunk_shape"])
-            for buffer in buffers:
-                array = decode_hdf5(filters[0], buffer, mask, encoding.stored, shape)
-                decoded.append(array.reshape(-1))
-            raw = np.stack(decoded)
-        else:
-            shuffled = bool(filters) and filters[0].name == "shuffle" and not mask & 1
-            rest = filters[1:] if shuffled else filters
-            undo = decoder(rest, mask >> shuffled, nbytes)
-            for buffer in buffers:
-                decoded.append(undo(buffer))  # noqa: PERF401
-            joined = np.frombuffer(decoded[0] if len(decoded) == 1 else b"".join(decoded), np.uint8)
-            joined = joined.reshape(len(decoded), nbytes)
-            if shuffled:
-                joined = unshuffle_batch(joined, filters[0].config["elementsize"])
-            raw = joined.view(encoding.stored)
+        links = chain(encoding, int(touches.mask[rows[0]]), nbytes)
+        for buffer in buffers:
+            decoded.append(links.undo(buffer))  # noqa: PERF401
+        stored = links.join(decoded)
     except (ChunkError, UnsupportedError, UpstreamFault) as error:
         raise _located(error, part, int(rows[len(decoded)]), name) from error.__cause__
     if not encoding.steps:
-        return raw
+        return stored
     parameters = case.rows[touches.row[rows]]
     if len(parameters) > 1 and (touches.row[rows] == touches.row[rows[0]]).all():
         parameters = parameters[:1]
-    return apply_steps(encoding.steps, raw, parameters)
+    return values(encoding, stored, parameters)
 
 
 def _located(error: IntarsiaError, part: Part, touch: int, name: str | None) -> IntarsiaError:
@@ -199,7 +166,7 @@ def _scatter(
     part: Part,
     target: Target,
     rows: IntArray,
-    values: npt.NDArray[Any],
+    decoded: npt.NDArray[Any],
     number: IntArray,
 ) -> None:
     """Put the wanted elements of decoded chunks into the output.
@@ -208,61 +175,18 @@ def _scatter(
     ----------
     rows
         Touches to place.
-    values
+    decoded
         Decoded chunks, one per row.
     number
-        For each touch, which row of `values` it takes.
+        For each touch, which row of `decoded` it takes.
     """
     touches = part.touches
-    ndim = part.segments.ndim
-    shapes = np.concatenate([touches.count[rows], touches.strides[rows]], axis=1)
-    bases = target.base(part.corner, touches.start[rows])
-    begins = touches.begin[rows] + number * values.shape[1]
-    flat = values.reshape(-1)
-    for group in _groups(shapes):
-        shape = shapes[group[0]]
-        count = tuple(int(n) for n in shape[:ndim])
-        strides = shape[ndim:]
-        size = int(np.prod(shape[:ndim]))
-        if size <= FLAT_LIMIT and len(group) > 1:
-            into = _offsets(count, target.strides)
-            outof = _offsets(count, strides)
-            taken = flat[begins[group][:, None] + outof]
-            target.flat[bases[group][:, None] + into] = taken
-        else:
-            for member in group:
-                _view(target.flat, int(bases[member]), count, target.strides)[...] = _view(
-                    flat, int(begins[member]), count, strides
-                )
-
-
-def _groups(keys: IntArray) -> list[IntArray]:
-    """Numbers of the rows that are equal, group by group."""
-    if (keys == keys[:1]).all():
-        return [np.arange(len(keys))]
-    order = np.lexsort(keys.T)
-    ordered = keys[order]
-    return np.split(order, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
-
-
-def _offsets(count: Sequence[int], strides: IntArray) -> IntArray:
-    """Flat offsets, from the first one, of the elements of a box."""
-    offsets = np.zeros(1, np.int64)
-    for length, stride in zip(count, strides, strict=True):
-        offsets = (offsets[:, None] + np.arange(length) * stride).reshape(-1)
-    return offsets
-
-
-def _view(
-    flat: npt.NDArray[Any], base: int, count: tuple[int, ...], strides: IntArray
-) -> npt.NDArray[Any]:
-    """A box of a flat array, as a view; every element of it is checked to lie inside."""
-    reach = [(length - 1) * int(stride) for length, stride in zip(count, strides, strict=True)]
-    low = base + sum(step for step in reach if step < 0)
-    high = base + sum(step for step in reach if step > 0)
-    if low < 0 or high >= len(flat):
-        raise AssertionError(f"a box reaches from {low} to {high} of {len(flat)} elements")
-    width = flat.itemsize
-    return np.ndarray(
-        count, flat.dtype, flat, base * width, tuple(int(stride) * width for stride in strides)
+    place(
+        target.flat,
+        target.strides,
+        target.base(part.corner, touches.start[rows]),
+        decoded.reshape(-1),
+        touches.begin[rows] + number * decoded.shape[1],
+        touches.count[rows],
+        touches.strides[rows],
     )
