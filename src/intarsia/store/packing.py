@@ -192,6 +192,9 @@ def _write_cases(
         taken, inverse = np.unique(rows, return_inverse=True)
         distinct, of_taken = unique_rows(case.rows[taken])
         places = of_taken[inverse.reshape(-1)]
+        _, seen = np.unique(places, return_index=True)
+        order = np.argsort(seen)  # in the order of their first use, which is often a rule
+        distinct, places = distinct[order], np.argsort(order)[places]
         done = 0
         for matrix, mask in zip(matrices, mine, strict=True):
             count = int(mask.sum())
@@ -230,8 +233,8 @@ def write_sources(
         "scan": np.array([number[source.scan] for source in sources], np.int64),
     }
     described: Json = {
-        "table": write_table(writer, f"{name}.sources", columns),
-        "keys": _write_texts(writer, f"{name}.keys", [key for _, key in places]),
+        "table": write_table(writer, f"{name}/sources.table", columns),
+        "keys": _write_texts(writer, f"{name}/sources.keys", [key for _, key in places]),
         "scans": scans,
     }
     for label, texts in (
@@ -239,7 +242,7 @@ def write_sources(
         ("samples", [source.sample or "" for source in sources]),
     ):
         if any(texts):
-            described[label] = _write_texts(writer, f"{name}.{label}", texts)
+            described[label] = _write_texts(writer, f"{name}/sources.{label}", texts)
     return described
 
 

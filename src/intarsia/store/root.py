@@ -9,7 +9,6 @@ from typing import Any
 from intarsia.errors import CorruptStore, NotAStore, StoreError
 from intarsia.store.objects import ROOT, Objects
 from intarsia.store.parsing import Reader, parse
-from intarsia.store.zarrays import dump
 
 FORMAT = "intarsia"
 
@@ -21,7 +20,7 @@ def seal(document: dict[str, Any]) -> bytes:
     """The root as it is written: the document, and the digest of all of it."""
     whole = {"format": FORMAT, "version": VERSION, "digest": "", **document}
     whole["digest"] = digest_of(whole)
-    return dump(whole)
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False).encode()
 
 
 def digest_of(document: dict[str, Any]) -> str:

@@ -44,9 +44,10 @@ def replacing(path: str, *, overwrite: bool) -> Generator[Writer]:
         If it can't be written.
     """
     check_place(path, overwrite=overwrite)
+    zipped = path.endswith(".zip")
+    path = os.path.realpath(path)  # a link stays one
     folder, name = os.path.split(path)
     beside = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    zipped = path.endswith(".zip")
     try:
         writer = ZipWriter(beside) if zipped else FolderWriter(beside)
         try:
@@ -106,22 +107,21 @@ def _put_file(new: str, path: str, *, overwrite: bool) -> None:
 
 
 def _put_folder(new: str, path: str, *, overwrite: bool) -> None:
-    target = os.path.realpath(path)
     try:
-        os.rename(new, target)  # also onto an empty folder
+        os.rename(new, path)  # also onto an empty folder
         return
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
     if not overwrite:
         raise StoreExists("the store was made meanwhile", url=path)
-    if not _exchange(new, target):
+    if not _exchange(new, path):
         aside = f"{new}.old"
-        os.rename(target, aside)
+        os.rename(path, aside)
         try:
-            os.rename(new, target)
+            os.rename(new, path)
         except BaseException:
-            os.rename(aside, target)
+            os.rename(aside, path)
             raise
         _remove(aside)
 

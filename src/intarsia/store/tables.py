@@ -1,7 +1,7 @@
 """Tables of integers: columns that are rules where they can be, and sharded Zarr arrays elsewhere.
 
-A column is written in the shortest of these ways: the values themselves (few of them), a first
-value and a step, or a row of the table's array. The array has one row per such column; a chunk of
+A column is written in the shortest of these ways: one number that all rows have, a first value and
+a step, the values themselves (few of them), or a row of the table's array. The array has one row per such column; a chunk of
 it holds `ROWS` numbers of one column, so that looking up a few rows reads a few chunks. In a chunk,
 numbers may be written as differences from the one before (``delta``), or, for offsets, from where
 the bytes of the reference before end (``gap``). Every chunk begins anew, so it is read by itself.
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from intarsia.errors import CorruptStore
 from intarsia.store.compression import checksum, compress, decompress
 from intarsia.store.objects import Objects, Writer
-from intarsia.store.parsing import Reader
+from intarsia.store.parsing import SAFE, Reader
 from intarsia.store.zarrays import dump, metadata
 
 type IntArray = npt.NDArray[Any]
@@ -88,13 +88,12 @@ def write_table(
 def _rule(values: IntArray) -> Any:
     """A column that needs no array, as JSON; None where it does."""
     if len(values) == 0:
-        return {"first": 0, "step": 0}
-    steps = np.unique(np.diff(values))
-    if len(steps) == 0 or (len(steps) == 1 and abs(int(steps[0])) < 1 << 53):
-        first = int(values[0])
-        if abs(first) < 1 << 53:
-            return {"first": first, "step": int(steps[0]) if len(steps) else 0}
-    if len(values) <= FEW and int(np.abs(values).max()) < 1 << 53:
+        return 0
+    first, steps = int(values[0]), np.unique(np.diff(values))
+    step = int(steps[0]) if len(steps) else 0
+    if len(steps) < 2 and max(abs(first), abs(step)) < SAFE:
+        return {"first": first, "step": step} if step else first
+    if len(values) <= FEW and int(np.abs(values).max()) < SAFE:
         return {"values": values.tolist()}
     return None
 
@@ -205,8 +204,12 @@ class Table:
         rows = told.integer("rows", 0, MAX_ROWS)
         columns: dict[str, Rule] = {}
         arrays = 0
-        for label, column in told.child("columns").children():
-            rule = Rule.parse(column, rows)
+        described = told.child("columns")
+        for label, column in described.value.items():
+            if isinstance(column, int):
+                rule = Rule(described.integer(label))
+            else:
+                rule = Rule.parse(described.child(label), rows)
             columns[label] = rule
             arrays += rule.array is not None
         shards: list[tuple[int, int]] = []

@@ -23,7 +23,7 @@ from intarsia.store.names import escape
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.objects import ROOT, Writer
 from intarsia.store.packing import used_sources, write_segments, write_sources
-from intarsia.store.plain import plain_attributes
+from intarsia.store.plain import plain_attributes, plain_json
 from intarsia.store.root import seal
 from intarsia.store.swap import replacing
 from intarsia.store.values import plain
@@ -207,7 +207,7 @@ class _Writing:
                 if prefix not in seen:
                     seen.add(prefix)
                     own = depth == len(nodes)
-                    attrs = plain_attributes(group.attrs) if own else {}
+                    attrs = {n: plain_json(v) for n, v in group.attrs.items()} if own else {}
                     self.writer.put(f"{prefix}zarr.json", dump(group_metadata(attrs)))
             described[path] = self._group(path, nodes, group)
         return {"groups": described}
@@ -224,7 +224,7 @@ class _Writing:
                 raise error.located(array=name) from error.__cause__
         return {
             "attributes": mapping_to_json(group.attrs),
-            "encoding": mapping_to_json(group.encoding),
+            "encoding": mapping_to_json(group.encoding, "encoding"),
             "variables": variables,
         }
 
@@ -236,22 +236,23 @@ class _Writing:
             "shape": list(variable.shape),
             "coordinate": variable.coordinate,
             "attributes": mapping_to_json(variable.attrs),
-            "encoding": mapping_to_json(variable.encoding),
+            "encoding": mapping_to_json(variable.encoding, "encoding"),
         }
-        attrs = plain_attributes(variable.attrs)
         data = variable.data
         if not isinstance(data, VirtualArray):
             kept = plain(data)
+            attrs = plain_attributes(variable.attrs, kept.array.dtype) | kept.attrs
             told["restore"] = kept.restore
             told["values"] = write_values(
-                self.writer, node, kept.array, dims=variable.dims, attrs=attrs | kept.attrs
+                self.writer, node, kept.array, dims=variable.dims, attrs=attrs
             )
             return told
+        attrs = plain_attributes(variable.attrs, data.dtype)
         segments = self.arrays[f"{group}\0{name}"]
         guard = guard_metadata(variable.shape, data.dtype, variable.dims, attrs)
         self.writer.put(f"{node}/zarr.json", dump(guard))
         described, references = write_segments(
-            self.writer, f"{self.parts}/{node}", segments, self.cases
+            self.writer, f"{self.parts}/arrays/{node}", segments, self.cases
         )
         self.references += references
         grid = choose(segments)

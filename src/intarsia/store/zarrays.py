@@ -132,7 +132,7 @@ def _blosc(typesize: int) -> dict[str, Any]:
 
 def dump(document: Any) -> bytes:
     """JSON as it is written: readable, and the same for the same content."""
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(document, indent=1, allow_nan=False).encode()
 
 
 def encode_values(values: npt.NDArray[Any], dtype: np.dtype[Any] | None) -> bytes:
