@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from intarsia.errors import CorruptStore
+
 
 class Memory:
     """Reads and writes objects, and remembers what was read."""
@@ -27,6 +29,9 @@ class Memory:
         assert 0 <= offset <= end <= len(data)
         self.reads.append((name, offset, end - offset))
         return data[offset:end]
+
+    def wrong(self, reason: str) -> CorruptStore:
+        return CorruptStore(reason, url=self.url)
 
     def names(self) -> list[str]:
         return sorted(self.objects)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import CorruptStore
 from intarsia.store.compression import MAX_CHUNK, checksum, compress, decompress
 from intarsia.store.objects import Objects, Writer
 from intarsia.store.parsing import Reader
@@ -134,13 +133,11 @@ def checked_object(objects: Objects, name: str, promise: tuple[int, int]) -> byt
     try:
         data = objects.get(name)
     except FileNotFoundError as error:
-        raise CorruptStore(f"{name} is missing", url=objects.url) from error
+        raise objects.wrong(f"{name} is missing") from error
     if len(data) != size:
-        raise CorruptStore(
-            f"{name} has {len(data)} bytes, the root of the store says {size}", url=objects.url
-        )
+        raise objects.wrong(f"{name} has {len(data)} bytes, the root of the store says {size}")
     if checksum(data) != crc:
-        raise CorruptStore(f"the checksum of {name} is wrong", url=objects.url)
+        raise objects.wrong(f"the checksum of {name} is wrong")
     return data
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from intarsia.errors import CorruptStore, NotAStore, StoreError
+from intarsia.errors import CorruptStore, NotAStore, StoreError, StoreReplaced
 
 ROOT = "__intarsia__/root.json"
 """The one object that says what the others are."""
@@ -45,19 +46,62 @@ class Objects(Protocol):
         """Names of all objects, sorted."""
         ...
 
+    def wrong(self, reason: str) -> StoreError:
+        """The error for an object that is not what the root promises."""
+        ...
 
-class Folder:
-    """Objects that are files in a folder."""
+
+class _Place:
+    """A place of objects, which may be given to another store while this one is read.
+
+    Attributes
+    ----------
+    url
+        Where it is.
+    replaced
+        Says whether another store is there now; None while the root is not known.
+    """
 
     def __init__(self, path: str) -> None:
         self.url = path
+        self.replaced: Callable[[], bool] | None = None
+
+    def wrong(self, reason: str) -> StoreError:
+        """The error for an object that is not what the root promises."""
+        if self.replaced is not None and self.replaced():
+            return StoreReplaced(
+                "the store was replaced after it was opened", url=self.url, remedy="open it again"
+            )
+        return CorruptStore(reason, url=self.url)
+
+    def _piece(
+        self,
+        file: io.BufferedReader | _Window,
+        size: int,
+        name: str,
+        offset: int,
+        length: int | None,
+    ) -> bytes:
+        """A piece of a file of `size` bytes, whole."""
+        wanted = size - offset if length is None else length
+        if wanted < 0 or offset < 0 or offset + wanted > size:
+            raise self.wrong(f"{name} has {size} bytes, fewer than were expected")
+        file.seek(offset)
+        data = file.read(wanted)
+        if len(data) < wanted:
+            raise self.wrong(f"{name} is cut short: {len(data)} of {wanted} bytes")
+        return data
+
+
+class Folder(_Place):
+    """Objects that are files in a folder."""
 
     def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file."""
         try:
             with open(os.path.join(self.url, name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                return _piece(file, size, offset, length, self.url, name)
+                return self._piece(file, size, name, offset, length)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(name) from error
         except StoreError:
@@ -76,11 +120,11 @@ class Folder:
         return sorted(found)
 
 
-class Zipped:
+class Zipped(_Place):
     """Objects that are members of a zip file, stored without the zip format's own compression."""
 
     def __init__(self, path: str) -> None:
-        self.url = path
+        super().__init__(path)
         try:
             with zipfile.ZipFile(path) as archive:
                 self._places = {info.filename: _place(info, path) for info in archive.infolist()}
@@ -98,11 +142,11 @@ class Zipped:
                 file.seek(header)
                 fixed = file.read(30)
                 if len(fixed) < 30 or fixed[:4] != b"PK\x03\x04":
-                    raise CorruptStore(f"{name} is not where the zip file says", url=self.url)
+                    raise self.wrong(f"{name} is not where the zip file says")
                 begin = header + 30 + int.from_bytes(fixed[26:28], "little")
                 begin += int.from_bytes(fixed[28:30], "little")
                 part = _Window(file, begin)
-                return _piece(part, size, offset, length, self.url, name)
+                return self._piece(part, size, name, offset, length)
         except StoreError:
             raise
         except OSError as error:
@@ -135,26 +179,6 @@ def _place(info: zipfile.ZipInfo, path: str) -> tuple[int, int]:
     return info.header_offset, info.file_size
 
 
-def _piece(
-    file: io.BufferedReader | _Window,
-    size: int,
-    offset: int,
-    length: int | None,
-    url: str,
-    name: str,
-) -> bytes:
-    wanted = size - offset if length is None else length
-    if wanted < 0 or offset < 0 or offset + wanted > size:
-        raise CorruptStore(
-            f"{name} has {size} bytes, {max(offset, 0) + max(wanted, 0)} were expected", url=url
-        )
-    file.seek(offset)
-    data = file.read(wanted)
-    if len(data) < wanted:
-        raise CorruptStore(f"{name} is cut short: {len(data)} of {wanted} bytes", url=url)
-    return data
-
-
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether there is a store at a local path, by what it holds; never raises."""
     try:
@@ -171,7 +195,7 @@ def is_store(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def open_objects(path: str) -> Objects:
+def open_objects(path: str) -> Folder | Zipped:
     """The objects of the store at a local path.
 
     Raises

@@ -12,7 +12,7 @@ import numpy as np
 
 from intarsia.array import VirtualArray
 from intarsia.encoding import Encoding
-from intarsia.errors import CorruptStore, IntarsiaError, StoreReplaced
+from intarsia.errors import IntarsiaError, StoreError, StoreReplaced
 from intarsia.io.containers import Container, check_keys, resolve
 from intarsia.references import Sources
 from intarsia.segments import Segments
@@ -20,9 +20,9 @@ from intarsia.store.attributes import mapping_from_json
 from intarsia.store.copies import read_values
 from intarsia.store.grid import Grid
 from intarsia.store.nodes import Group, Variable
-from intarsia.store.objects import Objects, open_objects
+from intarsia.store.objects import open_objects
 from intarsia.store.parsing import Reader
-from intarsia.store.root import current_digest, read_root
+from intarsia.store.root import read_root
 from intarsia.store.tables import Table
 from intarsia.store.unpacking import SourceRows, check_shape, read_cases, read_segments
 from intarsia.store.values import restored
@@ -49,11 +49,12 @@ class Stored:
 
     def __init__(self, path: str, containers: Overrides | None = None) -> None:
         self.url = path
-        self._objects: Objects = open_objects(path)
+        self._objects = open_objects(path)
         self._overrides = dict(containers or {})
         self._root = read_root(self._objects)
         self._root.only("format", "version", "digest", "groups", "containers", "sources", "cases")
         self.digest = self._root.text("digest")
+        self._objects.replaced = self._replaced
         self.containers = _containers(self._root.child("containers"))
         self.locations, self.pins = resolve(self.containers, path, self._overrides)
         self._lock = RLock()
@@ -85,7 +86,7 @@ class Stored:
         with self._lock:
             if self._sources is None:
                 told = self._root.child("sources")
-                rows = self._checked(lambda: SourceRows(told, self._objects))
+                rows = SourceRows(told, self._objects)
                 check_keys(rows.keys, self.url)
                 self._sources = rows.placed(self.locations, self.pins)
             return self._sources
@@ -137,10 +138,8 @@ class Stored:
             dtype = _dtype(told)
             reopen = partial(_table, self.url, self.digest, self._overrides, group, name)
             try:
-                found = self._checked(
-                    lambda: read_segments(
-                        told, self._objects, shape, dtype, self.cases, self.sources, reopen
-                    )
+                found = read_segments(
+                    told, self._objects, shape, dtype, self.cases, self.sources, reopen
                 )
             except IntarsiaError as error:
                 raise error.located(url=self.url, array=name) from error.__cause__
@@ -186,7 +185,7 @@ class Stored:
             )
             grid = _grid(virtual.child("grid"), shape)
         else:
-            values = self._checked(lambda: read_values(told.child("values"), self._objects))
+            values = read_values(told.child("values"), self._objects)
             try:
                 data = restored(values, told.child("restore").value)
             except (ValueError, OverflowError, TypeError) as error:
@@ -202,24 +201,13 @@ class Stored:
             grid,
         )
 
-    def _checked[T](self, read: Any) -> Any:
-        """Read; if that fails because the store was replaced, say so."""
+    def _replaced(self) -> bool:
+        """Whether another store is in this one's place now."""
         try:
-            return read()
-        except (CorruptStore, FileNotFoundError) as error:
-            if current_digest(self._reopened()) not in (self.digest, None):
-                raise StoreReplaced(
-                    "the store was replaced after it was opened",
-                    url=self.url,
-                    remedy="open it again",
-                ) from error
-            raise
-
-    def _reopened(self) -> Objects:
-        try:
-            return open_objects(self.url)
-        except IntarsiaError:
-            return self._objects
+            now = read_root(open_objects(self.url)).text("digest")
+        except (StoreError, OSError):
+            return False
+        return now != self.digest
 
 
 class _Groups(Mapping[str, Group]):

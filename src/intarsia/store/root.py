@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from intarsia.errors import CorruptStore, NotAStore, StoreError
+from intarsia.errors import CorruptStore, NotAStore
 from intarsia.store.objects import ROOT, Objects
 from intarsia.store.parsing import Reader, parse
 
@@ -63,11 +63,3 @@ def read_root(objects: Objects) -> Reader:
     if told.text("digest") != right:
         raise CorruptStore("the digest of root.json is wrong", url=objects.url)
     return told
-
-
-def current_digest(objects: Objects) -> str | None:
-    """The digest that the root has now; None where there is none that can be read."""
-    try:
-        return read_root(objects).text("digest")
-    except (StoreError, OSError):
-        return None

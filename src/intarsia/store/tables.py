@@ -1,10 +1,11 @@
 """Tables of integers: columns that are rules where they can be, and sharded Zarr arrays elsewhere.
 
 A column is written in the shortest of these ways: one number that all rows have, a first value and
-a step, the values themselves (few of them), or a row of the table's array. The array has one row per such column; a chunk of
-it holds `ROWS` numbers of one column, so that looking up a few rows reads a few chunks. In a chunk,
-numbers may be written as differences from the one before (``delta``), or, for offsets, from where
-the bytes of the reference before end (``gap``). Every chunk begins anew, so it is read by itself.
+a step, the values themselves (few of them), or a row of the table's array. The array has one row
+for each such column; a chunk of it holds `ROWS` numbers of one column, so that looking up a few
+rows reads a few chunks. In a chunk, numbers may be written as differences from the one before
+(``delta``), or, for offsets, from where the bytes of the reference before end (``gap``). Every
+chunk begins anew, so it is read by itself.
 """
 
 from __future__ import annotations
@@ -257,7 +258,7 @@ class Table:
             return np.empty(0, np.int64)
         low, high = int(rows.min()), int(rows.max())
         if low < 0 or high >= self.rows:
-            raise CorruptStore(f"row {high} of a table of {self.rows}", url=self._objects.url)
+            raise self._objects.wrong(f"row {high} of a table of {self.rows}")
         if high - low < 2 * ROWS or high - low < 4 * len(rows):
             return self._run(label, low, high + 1)[rows - low]
         number = rows // ROWS
@@ -307,11 +308,14 @@ class Table:
         what = f"chunk {number} of row {row} of {self._array}"
         end = self._shards[shard][0] - index.nbytes - 4
         if not 4 <= length <= end - offset:
-            raise CorruptStore(f"{what} is not in its shard", url=self._objects.url)
+            raise self._objects.wrong(f"{what} is not in its shard")
         data = self._read(shard, offset, length)
         if checksum(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise CorruptStore(f"the checksum of {what} is wrong", url=self._objects.url)
-        return np.frombuffer(decompress(data[:-4], 8 * ROWS, what), "<i8")
+            raise self._objects.wrong(f"the checksum of {what} is wrong")
+        try:
+            return np.frombuffer(decompress(data[:-4], 8 * ROWS, what), "<i8")
+        except CorruptStore as error:
+            raise error.located(url=self._objects.url) from error.__cause__
 
     def _index(self, shard: int) -> IntArray:
         found = self._indexes.get(shard)
@@ -321,12 +325,10 @@ class Table:
             nbytes = arrays * (shard_rows // ROWS) * 16
             size, crc = self._shards[shard]
             if size < nbytes + 4:
-                raise CorruptStore(f"a shard of {self._array} is too short", url=self._objects.url)
+                raise self._objects.wrong(f"a shard of {self._array} is too short")
             data = self._read(shard, size - nbytes - 4, nbytes + 4)
             if checksum(data[:-4]) != crc or int.from_bytes(data[-4:], "little") != crc:
-                raise CorruptStore(
-                    f"the checksum of a shard of {self._array} is wrong", url=self._objects.url
-                )
+                raise self._objects.wrong(f"the checksum of a shard of {self._array} is wrong")
             found = np.frombuffer(data[:-4], "<u8").reshape(arrays, -1, 2)
             self._indexes[shard] = found
         return found
@@ -336,7 +338,7 @@ class Table:
         try:
             return self._objects.get(name, offset, length)
         except FileNotFoundError as error:
-            raise CorruptStore(f"{name} is missing", url=self._objects.url) from error
+            raise self._objects.wrong(f"{name} is missing") from error
 
 
 class Rule:
