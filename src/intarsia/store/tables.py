@@ -90,9 +90,10 @@ def _rule(values: IntArray) -> Any:
     """A column that needs no array, as JSON; None where it does."""
     if len(values) == 0:
         return 0
-    first, steps = int(values[0]), np.unique(np.diff(values))
+    first = int(values[0])
+    steps = np.diff(values)
     step = int(steps[0]) if len(steps) else 0
-    if len(steps) < 2 and max(abs(first), abs(step)) < SAFE:
+    if max(abs(first), abs(step)) < SAFE and (steps == step).all():
         return {"first": first, "step": step} if step else first
     if len(values) <= FEW and int(np.abs(values).max()) < SAFE:
         return {"values": values.tolist()}
