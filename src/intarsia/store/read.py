@@ -13,7 +13,7 @@ import numpy as np
 from intarsia.array import VirtualArray
 from intarsia.encoding import Encoding
 from intarsia.errors import IntarsiaError, StoreError, StoreReplaced
-from intarsia.io.containers import Container, check_keys, resolve
+from intarsia.io.containers import Container, check_keys, resolve, settle, untrusted
 from intarsia.references import Sources
 from intarsia.segments import Segments
 from intarsia.store.attributes import mapping_from_json
@@ -50,7 +50,7 @@ class Stored:
     def __init__(self, path: str, containers: Overrides | None = None) -> None:
         self.url = path
         self._objects = open_objects(path)
-        self._overrides = dict(containers or {})
+        self._overrides = settle(containers)
         self._root = read_root(self._objects)
         self._root.only("format", "version", "digest", "groups", "containers", "sources", "cases")
         self.digest = self._root.text("digest")
@@ -88,7 +88,9 @@ class Stored:
                 told = self._root.child("sources")
                 rows = SourceRows(told, self._objects)
                 check_keys(rows.keys, self.url)
-                self._sources = rows.placed(self.locations, self.pins)
+                self._sources = rows.placed(
+                    self.locations, self.pins, untrusted(self.containers, self._overrides)
+                )
             return self._sources
 
     @property

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from intarsia.codecs.cases import case_key, encoding_of
 from intarsia.encoding import Case, Encoding
 from intarsia.errors import CorruptStore
+from intarsia.io.containers import apply_pins
 from intarsia.references import ABSENT, INLINE, STORED, References, Sources
 from intarsia.segments import CASE, COUNT, FORM, REF, ROW, SOURCE, Block, Fields, Segments
 from intarsia.segments.checking import check, check_cases
@@ -192,33 +193,31 @@ class SourceRows:
         chosen: list[int] = numbers.tolist()
         self.scans = [scans[number] for number in chosen]
 
-    def placed(self, locations: Sequence[str], pins: Sequence[str]) -> Sources:
+    def placed(
+        self, locations: Sequence[str], pins: Sequence[str], untrusted: Sequence[bool]
+    ) -> Sources:
         """The sources, at the places where their containers are.
 
         Parameters
         ----------
-        locations, pins
-            Of each container: where it is, and which of what is known of a source is checked.
+        locations, pins, untrusted
+            Of each container: where it is, which of what is known of a source is checked, and
+            whether something has to be.
         """
         numbers: list[int] = self.containers.tolist()
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(locations):
             raise CorruptStore("a source is in no container")
-        etags, samples = self.etags or [""] * len(numbers), self.samples or [""] * len(numbers)
-        places = [locations[number] for number in numbers]
-        policy = [pins[number] for number in numbers]
-        unpinned = np.array([pin == "none" for pin in policy], bool)
-        timed = np.array([pin == "mtime" for pin in policy], bool)
-        sampled = [
-            sample if sample and pin == "sample" else None
-            for sample, pin in zip(samples, policy, strict=True)
-        ]
+        samples = self.samples or [""] * len(numbers)
+        sizes, mtimes_ns, kept = apply_pins(
+            self.containers, pins, untrusted, self.sizes, self.mtimes_ns, samples
+        )
         return Sources(
-            tuple(places),
+            tuple([locations[number] for number in numbers]),
             tuple(self.keys),
-            np.where(unpinned, -1, self.sizes),
-            np.where(timed, self.mtimes_ns, -1),
-            tuple(etag or None for etag in etags) if self.etags else None,
-            tuple(sampled) if any(sampled) else None,
+            sizes,
+            mtimes_ns,
+            tuple([etag or None for etag in self.etags]) if self.etags else None,
+            kept,
             tuple(self.scans) if any(self.scans) else None,
         )
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError, StoreError
-from intarsia.io.containers import is_own_source, plan_containers
-from intarsia.io.sampling import sample_of
+from intarsia.io.fetch import sampled
+from intarsia.io.placing import is_own_source, plan_containers
 from intarsia.progress import track
-from intarsia.references import NO_SOURCES, Sources
+from intarsia.references import NO_SOURCES
 from intarsia.segments import Segments
 from intarsia.store.attributes import mapping_to_json
 from intarsia.store.copies import write_values
@@ -137,7 +137,9 @@ def write(
         raise StoreError(
             "a store can't be saved onto one of its own sources", url=own, remedy="choose a path"
         )
-    rows = list(_sampled(table) if sample else table)
+    rows = list(table)
+    if sample:
+        rows = [sampled(source) for source in track(rows, "sampling", unit="files")]
     planned, places = plan_containers(table, path, containers)
     with replacing(path, overwrite=mode == "w") as writer:
         counting = _Counting(writer)
@@ -164,11 +166,6 @@ def write(
         counting.nbytes,
         sum(max(source.size, 0) for source in rows),
     )
-
-
-def _sampled(table: Sources) -> Sources:
-    found = track(iter(table), "sampling", len(table), unit="files")
-    return Sources.of([source._replace(sample=sample_of(source.url)) for source in found])
 
 
 class _Counting:
