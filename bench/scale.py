@@ -29,6 +29,8 @@ class Scale:
         Datasets to combine.
     series
         Small files that are selected from.
+    saved
+        Files of 250 chunks whose references are saved.
     """
 
     rounds: int
@@ -40,9 +42,10 @@ class Scale:
     files_at_once: int
     combined: int
     series: int
+    saved: int
 
 
-FULL = Scale(5, 2, 100_000, 3_000, 32, 200, 40, 10_000, 40)
-QUICK = Scale(2, 1, 20_000, 1_000, 8, 20, 10, 1_000, 10)
-LEAST = Scale(1, 1, 300, 100, 2, 4, 2, 12, 3)
+FULL = Scale(5, 2, 100_000, 3_000, 32, 200, 40, 10_000, 40, 400)
+QUICK = Scale(2, 1, 20_000, 1_000, 8, 20, 10, 1_000, 10, 40)
+LEAST = Scale(1, 1, 300, 100, 2, 4, 2, 12, 3, 2)
 """What the tests run."""
