@@ -318,6 +318,16 @@ class CaseTable:
             raise ValueError(f"there are more than {MAX_CASES} cases")
         return _compiled(tuple((str(key), canonical(case)) for key, case in table.items()))
 
+    def __eq__(self, other: object) -> bool:
+        # a key is a digest of its case's content
+        return isinstance(other, CaseTable) and np.array_equal(self.keys, other.keys)
+
+    def __hash__(self) -> int:
+        return hash(self.keys.tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CaseTable.from_json, (self.json(),)
+
     def json(self) -> dict[str, dict[str, Any]]:
         """Key -> case, as configurations have it."""
         return {key_of(encoding): case_json(encoding) for encoding in self.encodings}

@@ -163,6 +163,8 @@ class Parts:
         dtype
             The case's type of parameters.
         """
+        if (self.width == dtype.itemsize).all():
+            return np.frombuffer(self.parameters, dtype)[numbers]
         ends = np.cumsum(self.width)
         data = memoryview(self.parameters)
         pieces = [data[ends[n] - self.width[n] : ends[n]] for n in numbers.tolist()]
