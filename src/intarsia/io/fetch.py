@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from stat import S_ISDIR, S_ISREG
 from typing import Protocol
 
 from intarsia.errors import (
     NotAFile,
     ShortRead,
     SourceChanged,
+    SourceError,
     SourceMissing,
     SourceUnreadable,
     UnsupportedError,
 )
+from intarsia.io.sampling import UNKNOWN, sample_of, sample_ranges
+from intarsia.progress import track
 from intarsia.references import Source
 
 
@@ -108,60 +112,192 @@ class LocalFetcher:
 
     def read(self, source: Source, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Bytes of each (offset, length) of `source`, in the order asked for."""
-        path = source.url
+        with _opened(source.url) as descriptor:
+            check_pin(source, descriptor)
+            parts = [_read(descriptor, source.url, *wanted) for wanted in ranges]
+            check_pin(source, descriptor)  # nor was it written to meanwhile
+            return parts
+
+
+# what is no file is not waited for: a pipe, a terminal
+_flags = os.O_RDONLY
+for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
+    _flags |= getattr(os, _flag, 0)
+
+
+@contextmanager
+def _opened(path: str) -> Generator[int]:
+    """A descriptor of the file; the system's errors in here are told as ours."""
+    try:
+        descriptor = os.open(path, _flags)
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except OSError as error:
-            raise _explain(error, path) from error
-        try:
-            check_pin(source, os.fstat(descriptor))
-            return [_read(descriptor, path, *wanted) for wanted in ranges]
-        except IsADirectoryError as error:
-            raise _explain(error, path) from error
+            yield descriptor
         finally:
             os.close(descriptor)
+    except SourceError:
+        raise
+    except OSError as error:
+        raise _explain(error, path) from error
 
 
-def check_pin(source: Source, stat: os.stat_result) -> None:
+def check_pin(source: Source, descriptor: int) -> None:
     """Refuse a file that is not the one that was scanned.
+
+    Size and modification time are compared where they are known (not -1), and exactly: a copy that
+    kept whole seconds only is another file. Where the time is not known and a sample is, the
+    sampled content is compared, once per state of the file and process.
+
+    Parameters
+    ----------
+    source
+        With its pins.
+    descriptor
+        The very one that is read from.
 
     Raises
     ------
+    NotAFile
+        If it is a directory, a pipe or a device.
     SourceChanged
-        If size or modification time differ from the pin.
+        If it differs from a pin, saying what changed.
     """
+    stat = os.fstat(descriptor)
+    _check_stat(source, stat)
+    if _is_sampled(source) and _sample(source.url, descriptor, stat) != source.sample:
+        raise _changed(source, "its sampled content is not what it was")
+
+
+def changed_sources(sources: Iterable[Source]) -> list[tuple[int, SourceError]]:
+    """All sources that are missing, changed or can't be read, with their numbers.
+
+    Only what pins a source is looked at: no file is opened, but for those pinned by a sample.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing reads from a place that a source lives in.
+    """
+    found: list[tuple[int, SourceError]] = []
+    for number, source in enumerate(track(sources, "looking at sources", unit="files")):
+        fetcher_for(source)
+        try:
+            if _is_sampled(source):
+                with _opened(source.url) as descriptor:
+                    check_pin(source, descriptor)
+            else:
+                _check_stat(source, _stat(source.url))
+        except SourceError as error:
+            found.append((number, error))
+    return found
+
+
+def sampled(source: Source) -> Source:
+    """The source with a sample of its content, which is still the content that was scanned.
+
+    Raises
+    ------
+    SourceError
+        If it can't be read, or changed.
+    """
+    with _opened(source.url) as descriptor:
+        check_pin(source, descriptor)
+        sample = _sample(source.url, descriptor, os.fstat(descriptor))
+        check_pin(source, descriptor)
+        return source._replace(sample=sample)
+
+
+def _is_sampled(source: Source) -> bool:
+    """Whether the content decides: an unchanged time says the same for less."""
+    return source.sample is not None and source.mtime_ns < 0
+
+
+def _check_stat(source: Source, stat: os.stat_result) -> None:
+    if not S_ISREG(stat.st_mode):
+        what = "a directory" if S_ISDIR(stat.st_mode) else "not a regular file"
+        raise NotAFile(f"the source is {what}", url=source.url)
+    if source.sample == UNKNOWN:
+        raise SourceChanged(
+            "nothing says that this is the file that was scanned",
+            url=source.url,
+            remedy="the store does not pin it, and it is not in the store's folder: name its "
+            "container, and what is to be checked, when opening the store",
+        )
     changes: list[str] = []
     if source.size >= 0 and stat.st_size != source.size:
         changes.append(f"its size was {source.size} bytes and is {stat.st_size}")
     if source.mtime_ns >= 0 and stat.st_mtime_ns != source.mtime_ns:
         changes.append(
-            f"its modification time was {source.mtime_ns / 1e9:.9f} and is "
-            f"{stat.st_mtime_ns / 1e9:.9f} (seconds since 1970)"
+            f"its modification time was {_seconds(source.mtime_ns)} and is "
+            f"{_seconds(stat.st_mtime_ns)} (seconds since 1970)"
         )
     if changes:
-        raise SourceChanged(
-            f"the source changed after it was scanned: {' and '.join(changes)}",
-            url=source.url,
-            remedy="open the files again",
+        raise _changed(source, *changes)
+
+
+def _changed(source: Source, *how: str) -> SourceChanged:
+    remedy = "open the files again"
+    if len(how) == 1 and "time" in how[0]:
+        remedy += (
+            ", or, if it was only copied, tell the store so: containers={name: {'pin': 'size'}}"
         )
+    return SourceChanged(
+        f"the source changed after it was scanned: {' and '.join(how)}",
+        url=source.url,
+        remedy=remedy,
+    )
+
+
+def _seconds(nanoseconds: int) -> str:
+    """Exact, as two times may differ in the last digit alone."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return f"{seconds}.{rest:09d}"
+
+
+def _stat(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise _explain(error, path) from error
+
+
+_samples: dict[tuple[str, int, int, int, int, int], str] = {}
+"""Samples by path and what the system says of the file; the oldest are forgotten."""
+
+
+def _sample(path: str, descriptor: int, stat: os.stat_result) -> str:
+    # the last is the time of the last change of any kind, which nobody can set
+    state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    known = _samples.get((path, *state))
+    if known is not None:
+        return known
+    for offset, length in sample_ranges(stat.st_size):
+        record(path, offset, length)
+    try:
+        sample = sample_of(descriptor, stat.st_size)
+    except ShortRead as error:
+        raise error.located(url=path) from error
+    for old in list(_samples)[:-_REMEMBERED] if len(_samples) >= 2 * _REMEMBERED else []:
+        _samples.pop(old, None)
+    _samples[path, *state] = sample
+    return sample
+
+
+_REMEMBERED = 1 << 16
 
 
 def _read(descriptor: int, path: str, offset: int, length: int) -> memoryview:
     record(path, offset, length)
-    try:
-        data = os.pread(descriptor, length, offset) if length else b""
-        if len(data) < length:  # the system may return less than asked for at once
-            parts = [data]
-            done = len(data)
-            while done < length:
-                part = os.pread(descriptor, length - done, offset + done)
-                if not part:
-                    break
-                parts.append(part)
-                done += len(part)
-            data = b"".join(parts)
-    except OSError as error:
-        raise _explain(error, path) from error
+    data = os.pread(descriptor, length, offset) if length else b""
+    if len(data) < length:  # the system may return less than asked for at once
+        parts = [data]
+        done = len(data)
+        while done < length:
+            part = os.pread(descriptor, length - done, offset + done)
+            if not part:
+                break
+            parts.append(part)
+            done += len(part)
+        data = b"".join(parts)
     if len(data) < length:
         raise ShortRead(
             f"asked for {length} bytes at offset {offset} and got {len(data)}",
@@ -171,16 +307,14 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> memoryview:
     return memoryview(data)
 
 
-def _explain(error: OSError, path: str) -> Exception:
+def _explain(error: OSError, path: str) -> SourceError:
     """The error of ours that says what the system's error means."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
         return SourceMissing("the source does not exist", url=path, remedy="was it moved?")
-    if isinstance(error, IsADirectoryError):
-        return NotAFile("the source is a directory", url=path)
     return SourceUnreadable(f"the source can't be read: {error.strerror or error}", url=path)
 
 
-_fetchers: dict[str, Callable[[], Fetcher]] = {"": LocalFetcher, "file": LocalFetcher}
+_fetchers: dict[str, Callable[[], Fetcher]] = {"": LocalFetcher}
 
 
 def fetcher_for(source: Source) -> Fetcher:

@@ -11,6 +11,7 @@ import pytest
 
 from intarsia.errors import ShortRead, SourceChanged, SourceError, SourceMissing
 from intarsia.io.fetch import Fetcher, observe
+from intarsia.io.sampling import UNKNOWN, sample_digest
 from intarsia.references import Source
 
 DATA = Random(0).randbytes(10_000)
@@ -91,6 +92,24 @@ class FetcherContract(ABC):
         source = self.put("a", DATA)._replace(size=-1, mtime_ns=-1, etag=None)
         (read,) = fetcher.read(source, [(3, 4)])
         assert bytes(read) == DATA[3:7]
+
+    def test_a_sample_stands_for_the_time(self, fetcher: Fetcher) -> None:
+        """Where that is not known: the same content is the source, another is not."""
+        sample = sample_digest(len(DATA), [DATA])
+        source = self.put("a", DATA)._replace(mtime_ns=-1, etag=None, sample=sample)
+        self.replace(source, DATA)
+        (read,) = fetcher.read(source, [(3, 4)])
+        assert bytes(read) == DATA[3:7]
+        self.replace(source, DATA[::-1])
+        with pytest.raises(SourceChanged) as error:
+            fetcher.read(source, [(3, 4)])
+        assert error.value.url == source.url
+
+    def test_what_must_not_be_read_is_not(self, fetcher: Fetcher) -> None:
+        """A source that a store reaches for without knowing it."""
+        source = self.put("a", DATA)._replace(mtime_ns=-1, etag=None, sample=UNKNOWN)
+        with pytest.raises(SourceChanged):
+            fetcher.read(source, [(0, 5)])
 
     def test_requests_are_told(self, fetcher: Fetcher) -> None:
         """Observers see each range that is read."""

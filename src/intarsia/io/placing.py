@@ -1,0 +1,243 @@
+"""Where a store that is written says its sources are, and whether it would be put onto one of them.
+
+What containers are is told in `intarsia.io.containers`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from urllib.parse import urlsplit, urlunsplit
+
+from intarsia.errors import StoreError
+from intarsia.io.containers import (
+    MAX_CONTAINERS,
+    NAME,
+    SCHEME,
+    Container,
+    absolute,
+    check_keys,
+    parse_location,
+    slashed,
+)
+from intarsia.references import Sources
+
+FEW = 16
+"""Folders side by side that become containers of their own, where their parent is too wide."""
+
+_SIGNED = re.compile(
+    r"x-(amz|goog)-.+|x-id|awsaccesskeyid|googleaccessid|key-pair-id|policy|signature|expires|"
+    r"(access_)?token|sig|s[eiprstv]|s(ip|pr|rt|dd)|sk(oid|tid|[tesv])",
+    re.IGNORECASE,
+)
+"""Parameters of a query that let a request in, and don't say what is asked for."""
+
+
+def plan_containers(
+    sources: Sources, store_path: str, named: Mapping[str, str] | None = None
+) -> tuple[list[Container], list[tuple[int, str]]]:
+    """Containers for the sources of a store that is to be written.
+
+    Sources below a place that the caller names go there, the longest path first. The others go
+    into one container for all that lie in or below the store's folder, and one for the rest: the
+    deepest folder common to them. Where that would be the root of the file system or right below
+    it (``/data/``), the folders in it are containers instead, unless they are many.
+
+    Parameters
+    ----------
+    sources
+        At absolute paths, or URLs.
+    store_path
+        Absolute path of the store.
+    named
+        Paths by name.
+
+    Returns
+    -------
+    containers
+        Those that hold sources: first the named ones.
+    places
+        For each source the number of its container, and its key there.
+
+    Raises
+    ------
+    StoreError
+        If a name or place can't be used, no source lies in a place that was named, or a URL can't
+        be told without the secrets in it.
+    UnsafeStore
+        If the name of a source could not be read again.
+    """
+    where = [_split(url) for url in map(sources.url, range(len(sources)))]
+    folders = sorted({folder for folder, _ in where})
+    homes: dict[str, str] = {}  # of the containers, by name; by path where the name is to be found
+    roots: dict[str, str] = {}  # paths to what is a key of `homes`
+    for name, place in (named or {}).items():
+        if not NAME.fullmatch(name):
+            raise StoreError(f"{name[:80]!r} can't be the name of a container")
+        home = absolute(place)
+        home = _cleaned(home) if SCHEME.match(home) else home
+        spellings = {home} if SCHEME.match(home) else {home, slashed(os.path.realpath(home))}
+        if not any(folder.startswith(root) for folder in folders for root in spellings):
+            raise StoreError(f"no source lies in the container {name!r}", url=home)
+        homes[name] = home
+        roots.update(dict.fromkeys(spellings, name))
+    parent = os.path.dirname(store_path)
+    rest = [folder for folder in folders if not any(map(folder.startswith, roots))]
+    for home in _found(rest, slashed(parent)):
+        homes[home] = roots[home] = home
+
+    longest = sorted(roots, key=len, reverse=True)
+    root_of = {folder: next(filter(folder.startswith, longest)) for folder in folders}
+    used = {roots[root] for root in root_of.values()}
+    numbers = {key: number for number, key in enumerate(key for key in homes if key in used)}
+    base = os.path.realpath(parent)
+    names = set(numbers)
+    containers: list[Container] = []
+    for key in numbers:
+        home = homes[key]
+        location = home if SCHEME.match(home) else _relative(home, base)
+        name = _name(location, names) if key == home else key
+        names.add(name)
+        containers.append(Container(name, location))
+    places = [
+        (numbers[roots[root_of[folder]]], folder[len(root_of[folder]) :] + key)
+        for folder, key in where
+    ]
+    for container in containers:
+        if not SCHEME.match(container.location):
+            parse_location(container.location)
+    check_keys([key for _, key in places])
+    return containers, places
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Folder, ending in ``/``, and name of a source."""
+    if SCHEME.match(url):
+        folder, _, key = _cleaned(url).rpartition("/")
+        return f"{folder}/", key
+    if os.path.normpath(url) != url:  # where ``..`` leads depends on symbolic links
+        url = os.path.join(os.path.realpath(os.path.dirname(url)), os.path.basename(url))
+    folder, key = os.path.split(url)
+    return slashed(folder), key
+
+
+def _cleaned(url: str) -> str:
+    """The URL without what lets one in."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    clean = urlunsplit((parts.scheme, host, parts.path, "", ""))
+    asked = [item.partition("=")[0] for item in parts.query.split("&") if item]
+    kept = [name for name in asked if not _SIGNED.fullmatch(name)]
+    if kept or parts.fragment or not host:
+        what = f"its query ({', '.join(kept)})" if kept else "a part of its URL"
+        raise StoreError(f"a source can't be named in a store without {what}", url=clean)
+    return clean
+
+
+def _found(folders: Sequence[str], parent: str) -> list[str]:
+    """The containers that these folders suggest."""
+    remote = [folder for folder in folders if SCHEME.match(folder)]
+    inside = [folder for folder in folders if parent != "/" and folder.startswith(parent)]
+    hosts: dict[str, list[str]] = {"": inside}
+    for folder in remote:
+        hosts.setdefault(urlsplit(folder).netloc, []).append(folder)
+    local = [folder for folder in folders if folder not in {*remote, *inside}]
+    return [*map(_common, filter(None, hosts.values())), *(_clusters(local) if local else [])]
+
+
+def _clusters(folders: Sequence[str]) -> list[str]:
+    """The folder common to these, or some deeper ones where it lies too high."""
+    common = _common(folders)
+    groups: dict[str, list[str]] = {}
+    for folder in folders:
+        groups.setdefault(folder[len(common) :].partition("/")[0], []).append(folder)
+    if common.count("/") > 2 or len(groups) == 1 or len(groups) > FEW:
+        return [common]
+    return [
+        root for name, group in groups.items() for root in (_clusters(group) if name else [common])
+    ]
+
+
+def _common(folders: Sequence[str]) -> str:
+    split = [folder.split("/") for folder in folders]
+    pairs = zip(min(split), max(split), strict=False)
+    return "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _relative(folder: str, base: str) -> str:
+    """The location of a folder, seen from a folder without symbolic links.
+
+    Of the ways to spell the folder, with more or fewer of its leading links followed, it is the
+    one that climbs the least and then follows the fewest.
+    """
+    parts = folder.strip("/").split("/")
+    best: list[str] | None = None
+    for count in range(len(parts) + 1):
+        real = os.path.realpath(slashed("/" + "/".join(parts[:count])))
+        seen = os.path.relpath(os.path.join(real, *parts[count:]), base).split(os.sep)
+        if best is None or seen.count("..") < best.count(".."):
+            best = seen
+    assert best is not None
+    if best == ["."]:
+        return "./"
+    return "/".join([*([] if best[0] == ".." else ["."]), *best, ""])
+
+
+def _name(location: str, taken: Iterable[str]) -> str:
+    """A name for the container at a location, with nothing in it that the location doesn't say."""
+    last = unicodedata.normalize("NFC", location.rstrip("/").rpartition("/")[2])
+    safe = "".join(char if char.isalnum() or char in "_.-" else "_" for char in last)
+    stem = safe.strip(".")[:48] or "sources"
+    names = (f"{stem}-{number}" if number > 1 else stem for number in range(1, 2 * MAX_CONTAINERS))
+    return next(name for name in names if name not in taken)
+
+
+def is_own_source(path: str, sources: Sources) -> str | None:
+    """The first source that would be lost, or take part, if something else were put at a path.
+
+    It is at this path, by any name: a link to the same file, too; or in the folder that is there.
+
+    Parameters
+    ----------
+    path
+        Absolute path that is to be written.
+    sources
+        At absolute paths, or URLs, which are never in the way.
+    """
+    own = {identity for identity in (_identity(path), _identity(path, follow=False)) if identity}
+    is_folder = os.path.isdir(path)
+    held: dict[str, bool] = {}
+
+    def holds(folder: str) -> bool:
+        if folder not in held:
+            above = os.path.dirname(folder)
+            held[folder] = _identity(folder) in own or (above != folder and holds(above))
+        return held[folder]
+
+    folders: dict[str, bool] = {}
+    for url in map(sources.url, range(len(sources))):
+        if SCHEME.match(url):
+            continue
+        if (
+            url == path
+            or url.startswith(slashed(path))
+            or (not is_folder and _identity(url) in own)
+        ):
+            return url
+        folder = os.path.dirname(url)
+        if own and folder not in folders:
+            folders[folder] = holds(os.path.realpath(folder))
+        if own and folders[folder]:
+            return url
+    return None
+
+
+def _identity(path: str, *, follow: bool = True) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path, follow_symlinks=follow)
+    except OSError:
+        return None  # what is not there is nothing's twin
+    return stat.st_dev, stat.st_ino
