@@ -176,7 +176,10 @@ def _filters(
     simple = all(number in (DEFLATE, SHUFFLE, FLETCHER32) for number, _, _, _ in filters)
     if simple and element.form == "plain":
         return tuple(_simple(entry, element) for entry in filters)
-    codec = hdf5_codec(filters, dataset.get_type().encode(), chunks, fill)
+    datatype = dataset.get_type()
+    if datatype.get_class() == h5t.ENUM and element.stored.kind != "b":
+        datatype = datatype.get_super()  # the same bytes, whatever its members are called
+    codec = hdf5_codec(filters, datatype.encode(), chunks, fill)
     try:
         prepare(codec)
     except UnsupportedVariable as error:
