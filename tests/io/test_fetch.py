@@ -155,9 +155,7 @@ def test_written_to_while_it_is_read(
         read(source)
 
 
-def test_replaced_between_opening_and_looking(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replaced_between_opening_and_looking(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pin is that of the file that is read, not of the one that has its name by then."""
     source = source_of(path)
     os.rename(path, path.with_suffix(".old"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -56,7 +57,7 @@ def test_blocks_are_few_in_the_file_and_hold_both_ends(size: int) -> None:
     assert sum(length for _, length in ranges) == min(size, WHOLE)
     assert ranges[0][0] == 0
     assert sum(ranges[-1]) == size
-    assert all(a + n <= b for (a, n), (b, _) in zip(ranges[:-1], ranges[1:], strict=True))
+    assert all(a + n <= b for (a, n), (b, _) in pairwise(ranges))
 
 
 @pytest.mark.parametrize("size", [1_000, WHOLE + 1, 1 << 20])

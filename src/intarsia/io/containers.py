@@ -44,14 +44,14 @@ MAX_KEY = 4_096
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _RELATIVE = re.compile(r"(\./|(?:\.\./){1,256})((?:[^/]+/)*)")
 NAME = re.compile(r"[\w.-]{1,64}")
-_FLAWS = {
-    # in a text of keys with a NUL before, between and behind them
-    r"[\0/](?=[\0/])": "an empty segment",
-    r"[\0/](?:[. ]|%2[eE])+(?=[\0/])": "a segment that leads elsewhere",  # also as others see it
-    r"\0[A-Za-z]:": "a drive",
-    r"[\x01-\x1f\x7f\\]": "a backslash or control character",
-}
-_FLAW = re.compile("|".join(f"({pattern})" for pattern in _FLAWS))
+_FLAWS = [
+    # in a text of keys with a NUL before, between and behind them; one by one this is faster
+    (re.compile(r"[\0/](?=[\0/])"), "an empty segment"),
+    # also as Windows and URLs see it
+    (re.compile(r"[\0/](?:[. ]|%2[eE])+(?=[\0/])"), "a segment that leads elsewhere"),
+    (re.compile(r"\0[A-Za-z]:"), "a drive"),
+    (re.compile(r"[\x01-\x1f\x7f\\]"), "a backslash or control character"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,14 +308,16 @@ def check_keys(keys: Sequence[str], url: str | None = None) -> None:
     UnsafeStore
         If there is such a key.
     """
+    if not keys:
+        return
     text = "\0".join(["", *keys, ""])
-    flaw = _FLAW.search(text) if keys else None
-    if flaw is not None:
-        why = list(_FLAWS.values())[(flaw.lastindex or 1) - 1]
-        key = keys[text.count("\0", 0, flaw.start() + 1) - 1]
-        raise UnsafeStore(f"the name of a source has {why}: {key[:200]!r}", url=url)
-    if text.count("\0") != len(keys) + 1 or max(map(len, keys), default=0) > MAX_KEY:
+    if text.count("\0") != len(keys) + 1 or max(map(len, keys)) > MAX_KEY:
         raise UnsafeStore("the name of a source has a NUL, or is too long", url=url)
+    for pattern, why in _FLAWS:
+        flaw = pattern.search(text)
+        if flaw is not None:
+            key = keys[text.count("\0", 0, flaw.start() + 1) - 1]
+            raise UnsafeStore(f"the name of a source has {why}: {key[:200]!r}", url=url)
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:

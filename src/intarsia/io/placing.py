@@ -139,13 +139,15 @@ def _cleaned(url: str) -> str:
 
 def _found(folders: Sequence[str], parent: str) -> list[str]:
     """The containers that these folders suggest."""
-    remote = [folder for folder in folders if SCHEME.match(folder)]
-    inside = [folder for folder in folders if parent != "/" and folder.startswith(parent)]
-    hosts: dict[str, list[str]] = {"": inside}
-    for folder in remote:
-        hosts.setdefault(urlsplit(folder).netloc, []).append(folder)
-    local = [folder for folder in folders if folder not in {*remote, *inside}]
-    return [*map(_common, filter(None, hosts.values())), *(_clusters(local) if local else [])]
+    groups: dict[str, list[str]] = {"inside": [], "local": []}
+    for folder in folders:
+        if SCHEME.match(folder):
+            groups.setdefault("/".join(folder.split("/")[:3]), []).append(folder)
+        else:
+            is_inside = parent != "/" and folder.startswith(parent)
+            groups["inside" if is_inside else "local"].append(folder)
+    local = groups.pop("local")
+    return [*map(_common, filter(None, groups.values())), *(_clusters(local) if local else [])]
 
 
 def _clusters(folders: Sequence[str]) -> list[str]:
@@ -162,7 +164,7 @@ def _clusters(folders: Sequence[str]) -> list[str]:
 
 
 def _common(folders: Sequence[str]) -> str:
-    split = [folder.split("/") for folder in folders]
+    split = [folder.split("/")[:-1] for folder in folders]
     pairs = zip(min(split), max(split), strict=False)
     return "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

@@ -1,0 +1,316 @@
+"""What a store may say of places: relative ones, with nothing in them that leads elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from intarsia.errors import StoreError, UnsafeStore
+from intarsia.io.containers import (
+    MAX_CONTAINERS,
+    MAX_KEY,
+    Container,
+    apply_pins,
+    check_keys,
+    parse_location,
+    resolve,
+    settle,
+    untrusted,
+)
+from intarsia.io.sampling import UNKNOWN
+
+STORE = "/data/stores/x.intarsia"
+
+KEYS = [
+    *("a.nc", "2020/01/a.nc", "wrfout_d01_2005-08-28_00:00:00", ".hidden", "a..b", "..a"),
+    *("é/温", "a b", "100%", "%2e.nc", "x%2fy", "\udcff.nc", "C", "CC:x", "a" * MAX_KEY),
+]
+
+HOSTILE = [
+    *("", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/..", "./a", "a/./b", "//host/a"),
+    *("a\\b", "..\\a", "C:", "C:/a", "c:a", "a\0b", "\0", "%2e%2e/a", "a/%2E./b", ".%2e"),
+    *("a/.. /b", "...", "a/ /b", "a\nb", "\x1b[2J", "\x7f", "\ud800", "a" * (MAX_KEY + 1)),
+]
+
+
+def one(location: str, store: str = STORE, pin: str = "mtime", override: Any = None) -> str:
+    overrides = None if override is None else {"sst": override}
+    (found,), _ = resolve([Container("sst", location, pin)], store, overrides)
+    return found
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_that_are_fine(key: str) -> None:
+    check_keys([key])
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+@pytest.mark.parametrize("number", [0, 3, 6])
+def test_keys_that_are_refused(key: str, number: int) -> None:
+    keys = ["a.nc", "b/c.nc", "d"] * 2
+    keys.insert(number, key)
+    with pytest.raises(UnsafeStore) as error:
+        check_keys(keys, STORE)
+    assert error.value.url == STORE
+    if "\0" not in key and len(key) <= MAX_KEY and key != "\ud800":
+        assert repr(key) in error.value.reason  # it is this one that is named
+
+
+SEGMENTS = st.sampled_from(
+    ["a", "..", ".", "", "C:", "x.nc", "\\", " ", "%2e", "b", "\0", "%2E%2e"]
+)
+
+
+@given(st.lists(st.lists(SEGMENTS, max_size=4).map("/".join) | st.text(max_size=8), max_size=5))
+@example([])
+def test_what_passes_stays_in_its_container(keys: list[str]) -> None:
+    try:
+        check_keys(keys)
+    except UnsafeStore:
+        bad = [key for key in keys if not sound(key)]
+        assert bad
+        return
+    for key in keys:
+        assert sound(key)
+        path = os.path.normpath("/container/" + key)
+        assert path == "/container/" + key
+        assert path.startswith("/container/")
+
+
+def sound(key: str) -> bool:
+    """The rule in other words."""
+    segments = key.split("/")
+    unescaped = [segment.replace("%2e", ".").replace("%2E", ".") for segment in segments]
+    text = all(char >= " " and char not in "\\\x7f" and not "\ud800" <= char < "\udc80"
+               and not "\udd00" <= char < "\ue000" for char in key)  # fmt: skip
+    drive = key[1:2] == ":" and key[0].isascii() and key[0].isalpha()
+    return text and not drive and all(segment.strip(". ") for segment in unescaped)
+
+
+def test_many_keys_are_checked_fast() -> None:
+    keys = [f"some/folder/2020/{number:06}.nc" for number in range(100_000)]
+    check_keys(keys)
+    keys[77_777] = "some/../2020/x.nc"
+    with pytest.raises(UnsafeStore, match=r"some/\.\./2020/x\.nc"):
+        check_keys(keys)
+
+
+# -- locations -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("location", "found"),
+    [
+        ("./", "/data/stores/"),
+        ("./a/b/", "/data/stores/a/b/"),
+        ("../", "/data/"),
+        ("../sst/", "/data/sst/"),
+        ("../../", "/"),
+        ("../../../../../etc/", "/etc/"),  # as the system has it
+        ("./é 温/", "/data/stores/é 温/"),
+    ],
+)
+def test_relative_locations(location: str, found: str) -> None:
+    for store in (STORE, STORE + ".zip", "file://" + STORE, STORE + "/"):
+        assert one(location, store) == found
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("", ".", "..", "sst/", "sst", "./sst", "..sst/", "/", "/etc/", "//host/share/", "~/"),
+        *("C:/", "C:\\a\\", "./C:/", ".\\a\\", "..\\", "file:///etc/", "s3://bucket/"),
+        *("http://localhost/", "./../etc/", "../a/../", "././", "./a//", ".//", "../../a/./"),
+        *("./%2e%2e/", "./a\0/", "./\ud800/", "./.. /", "./a\n/", "/../", "\0./", "./\\/"),
+        "../" * 257,
+        "./" + "a/" * 3_000,
+    ],
+)
+def test_locations_that_are_refused(location: str) -> None:
+    for store in (STORE, "https://host/data/x.intarsia"):
+        with pytest.raises(UnsafeStore, match="'sst'") as error:
+            one(location, store)
+        assert error.value.url == store
+        assert one(location, store, override="/mnt/elsewhere") == "/mnt/elsewhere/"
+
+
+@pytest.mark.parametrize(
+    ("store", "location", "found"),
+    [
+        ("https://host/a/b/x.intarsia", "./", "https://host/a/b/"),
+        ("https://host/a/b/x.intarsia/", "../sst/", "https://host/a/sst/"),
+        ("https://host/x.intarsia.zip?sig=secret", "./sst/", "https://host/sst/"),
+        ("s3://bucket/a/x.intarsia", "../", "s3://bucket/"),
+        ("s3://bucket/x.intarsia", "../", None),
+        ("https://host/a/x.intarsia", "../../", None),
+        ("https://host", "../", None),
+    ],
+)
+def test_a_store_of_the_network_stays_on_its_host(
+    store: str, location: str, found: str | None
+) -> None:
+    if found is not None:
+        assert one(location, store) == found
+        return
+    with pytest.raises(UnsafeStore, match="climbs out"):
+        one(location, store)
+
+
+@given(
+    st.text(st.sampled_from("./a\\:%2eC \0~"), max_size=12),
+    st.sampled_from([STORE, "https://host/a/b/x.intarsia"]),
+)
+def test_no_location_leads_out_of_where_it_may(location: str, store: str) -> None:
+    try:
+        found = one(location, store)
+    except UnsafeStore:
+        return
+    climb, down = parse_location(location)
+    assert location == (climb * "../" or "./") + down
+    assert found.endswith("/" + down)
+    if store == STORE:
+        assert found == os.path.normpath(found).rstrip("/") + "/"
+    else:
+        assert found.startswith("https://host/")
+        assert climb <= 2
+
+
+def test_the_links_of_the_store_are_followed(tmp_path: Path) -> None:
+    """Its folder is the one where it is, by whatever path it was reached."""
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "real/deep/x.intarsia").mkdir()
+    (tmp_path / "link").symlink_to("real/deep")
+    (tmp_path / "x.intarsia").symlink_to("link/x.intarsia")
+    real = os.path.realpath(tmp_path)
+    for store in ("real/deep/x.intarsia", "link/x.intarsia", "x.intarsia"):
+        assert one("../sst/", f"{tmp_path}/{store}") == f"{real}/real/sst/"
+
+
+# -- what the caller says --------------------------------------------------------------------------
+
+
+def test_a_place_that_the_caller_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/x")
+    here = os.path.abspath(tmp_path)
+    for place, found in {
+        "/mnt/elsewhere": "/mnt/elsewhere/",
+        "/mnt/a/../b//": "/mnt/b/",
+        "sub": f"{here}/sub/",
+        "../": f"{os.path.dirname(here)}/",
+        "~/sst": "/home/x/sst/",
+        "file:///mnt/a%20b": "/mnt/a b/",
+        "s3://bucket/sst": "s3://bucket/sst/",
+    }.items():
+        for override in (place, {"location": place}, {"location": place, "pin": "none"}):
+            assert one("./", override=override) == found
+            again = settle({"sst": override})
+            assert settle(again) == again
+    assert one("/etc/", override=Path("/mnt")) == "/mnt/"
+    assert one("./", "https://host/x.intarsia", override="/mnt") == "/mnt/"
+
+
+def test_pins_that_the_caller_names() -> None:
+    containers = [Container("a", "./"), Container("b", "./b/", "sample")]
+    overrides: Mapping[str, Any] = {"b": {"pin": "size"}}
+    assert resolve(containers, STORE) == (["/data/stores/", "/data/stores/b/"], ["mtime", "sample"])
+    assert resolve(containers, STORE, overrides)[1] == ["mtime", "size"]
+    assert resolve(containers, STORE, {"b": "/mnt"})[1] == ["mtime", "sample"]
+
+
+def test_names_that_are_not_there() -> None:
+    containers = [Container("sst", "./"), Container("wind", "./w/")]
+    with pytest.raises(StoreError, match="there is no container 'SST'.*there are: sst, wind"):
+        resolve(containers, STORE, {"SST": "/mnt"})
+    with pytest.raises(StoreError, match="there are: none"):
+        resolve([], STORE, {"SST": "/mnt"})
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        *("", b"/mnt", {}, {"pin": "etag"}, {"place": "/mnt"}, {"location": ""}),
+        {"location": "/a", "x": "y"},
+    ],
+)
+def test_overrides_that_say_nothing(override: Any) -> None:
+    with pytest.raises(StoreError, match="sst|container"):
+        one("./", override=override)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a" * 65, "a\0", "a b", "<script>"])
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(UnsafeStore, match="called"):
+        resolve([Container(name, "./")], STORE)
+
+
+def test_too_many_containers() -> None:
+    many = [Container(f"c{number}", "./") for number in range(MAX_CONTAINERS + 1)]
+    resolve(many[:-1], STORE)
+    with pytest.raises(UnsafeStore, match="1001 containers"):
+        resolve(many, STORE)
+    with pytest.raises(UnsafeStore, match="twice"):
+        resolve([many[0], many[0]], STORE)
+
+
+# -- pins ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pin", ["size", "none"])
+def test_what_is_outside_has_to_be_pinned(pin: str) -> None:
+    """Or a stranger's store could read any file that it finds the size of."""
+    assert one("./", pin=pin) == "/data/stores/"
+    with pytest.raises(UnsafeStore, match=f"not pinned.*'sst': {{'pin': '{pin}'}}"):
+        one("../", pin=pin)
+    assert one("../", pin=pin, override={"pin": pin}) == "/data/"
+
+
+def test_which_are_not_trusted() -> None:
+    containers = [Container("a", "./"), Container("b", "../"), Container("c", "../c/")]
+    assert untrusted(containers) == [False, True, True]
+    assert untrusted(containers, {"b": {"pin": "none"}}) == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("pin", "known", "checked"),
+    [  # of a source: size, time, sample
+        ("mtime", (5, 7, "s"), (5, 7, None)),
+        ("mtime", (5, -1, "s"), (5, -1, "s")),
+        ("mtime", (5, -1, None), (5, -1, None)),
+        ("sample", (5, 7, "s"), (5, -1, "s")),
+        ("sample", (5, 7, ""), (5, 7, None)),
+        ("sample", (5, -1, ""), (5, -1, None)),
+        ("size", (5, 7, "s"), (5, -1, None)),
+        ("size", (-1, 7, "s"), (-1, -1, None)),
+        ("none", (5, 7, "s"), (-1, -1, None)),
+    ],
+)
+def test_what_is_checked(pin: str, known: tuple[Any, ...], checked: tuple[Any, ...]) -> None:
+    size, time, sample = known
+    numbers = np.array([1, 1, 0])
+    columns = [np.array([value] * 3, np.int64) for value in (size, time)]
+    for distrusted in (False, True):
+        sizes, times, samples = apply_pins(
+            numbers, ["mtime", pin], [False, distrusted], *columns, [sample] * 3
+        )
+        seen = [*zip(sizes.tolist(), times.tolist(), samples or [None] * 3, strict=True)]
+        if distrusted and checked[1:] == (-1, None):
+            assert seen[0] == seen[1] == (*checked[:2], UNKNOWN)
+        else:
+            assert seen[0] == seen[1] == checked
+        assert seen[2][2] != UNKNOWN
+
+
+def test_no_sources() -> None:
+    none = np.zeros(0, np.int64)
+    assert apply_pins(none, [], [], none, none, [])[2] is None
