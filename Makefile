@@ -10,11 +10,12 @@ BENCH_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types imports docs bench clean
+.PHONY: help demo test readers lint types imports docs bench clean
 
 help:
 	@echo 'make demo     make unlike files, combine them, verify every bit, draw figures (in demo/)'
 	@echo 'make test     run the tests; PYTEST_ARGS="-k name" for some of them'
+	@echo 'make readers  install other readers of Zarr, whose tests are skipped without them'
 	@echo 'make lint     style, format, and that imports point down'
 	@echo 'make types    pyright, strict, over src'
 	@echo 'make docs     build the docs into site/'
@@ -26,6 +27,8 @@ demo: $(VENV)/.installed-plot
 
 test: $(VENV)/.installed-test
 	INTARSIA_DATA='$(DATA)' $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+readers: $(VENV)/.installed-readers $(VENV)/readers/.installed
 
 lint: $(VENV)/.installed-dev imports
 	$(BIN)/ruff check .
@@ -51,6 +54,17 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'installing intarsia[$*] into $(VENV) ...'
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
+
+# zarrita.js, beside the virtual environment; no readers for a machine without npm.
+$(VENV)/readers/.installed: tests/readers/package.json | $(BIN)/python
+	@mkdir -p $(@D) && cp $< $(@D)/
+	@if command -v npm > /dev/null; then \
+		echo 'installing zarrita into $(@D) ...'; \
+		npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --ignore-scripts \
+			--omit=dev --silent && touch $@; \
+	else \
+		echo 'npm is not installed, so that zarrita is not tested'; \
+	fi
 
 $(BIN)/python:
 	@python="$$(PYTHON='$(PYTHON)' tools/find-python)" && \

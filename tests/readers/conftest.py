@@ -1,11 +1,15 @@
-"""The stores that the readers are shown."""
+"""The stores that the readers are shown, and what happens where a reader is absent."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
 
 import pytest
 
 from tests.readers import by_hand
 from tests.readers.by_hand import Store
+from tests.readers.optional import ABSENT
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +22,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def unguarded(store: Store) -> Store:
     """The same without guards: if a way is refused here, it was not the guard."""
     return by_hand.unguarded(store, store.path.with_name("unguarded.intarsia"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[pytest.CollectReport]:
+    """Turn a skip for want of a reader into a failure where readers are required."""
+    report: pytest.CollectReport = yield
+    if report.skipped and os.environ.get("INTARSIA_REQUIRE_READERS") == "1":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        if ABSENT in reason:
+            report.outcome = "failed"
+            report.longrepr = f"INTARSIA_REQUIRE_READERS=1, but: {reason}"
+    return report
