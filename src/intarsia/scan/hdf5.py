@@ -44,6 +44,7 @@ def scan(
     group: str | None = None,
     phony_dims: str | None = None,
     drop_variables: str | Iterable[str] = (),
+    choices: str = "",
 ) -> Scanned:
     """Scan one group of a local HDF5 or netCDF-4 file.
 
@@ -58,6 +59,8 @@ def scan(
         ``"sort"``.
     drop_variables
         Name, or names, of variables to leave out; they are not looked at.
+    choices
+        What will be done with the file, to be kept with each source (see `Source.scan`).
 
     Returns
     -------
@@ -86,7 +89,7 @@ def scan(
         with opened(path) as file:
             structure = Structure(file.id, path, phony_dims or "access")
             node = structure.group(names)
-            return _Scan(file, path, "/" + "/".join(names), structure, node).result(
+            return _Scan(file, path, "/" + "/".join(names), structure, node, choices).result(
                 {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
             )
     except IntarsiaError as error:
@@ -107,13 +110,20 @@ class _Scan:
     """One scan in progress."""
 
     def __init__(
-        self, file: Opened, path: str, group: str, structure: Structure, node: Group
+        self,
+        file: Opened,
+        path: str,
+        group: str,
+        structure: Structure,
+        node: Group,
+        choices: str,
     ) -> None:
         self._file = file
         self._path = path
         self._group = group
         self._structure = structure
         self._node = node
+        self._choices = choices
         self._files: dict[str | None, int] = {None: 0}
 
     def result(self, dropped: set[str]) -> Scanned:
@@ -164,7 +174,8 @@ class _Scan:
 
     def _sources(self) -> Sources:
         main = Sources.of_file(self._path, self._file.stat)[0]
-        return Sources.of([main, *(_source(file) for file in self._files if file is not None)])
+        found = [main, *(_source(file) for file in self._files if file is not None)]
+        return Sources.of([source._replace(scan=self._choices) for source in found])
 
     # -- finding the bytes -----------------------------------------------------------------------
 

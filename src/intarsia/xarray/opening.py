@@ -26,6 +26,7 @@ from intarsia.references import References, Sources
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia
+from intarsia.xarray.choices import choices_json
 from intarsia.xarray.internals import assigned, data_of, indexes_of, updated, variables_of
 from intarsia.xarray.notes import with_notes
 
@@ -109,7 +110,8 @@ def open_dataset(
     if unsupported not in ("raise", "copy", "skip"):
         raise ValueError(f"unsupported must be 'raise', 'copy' or 'skip', got {unsupported!r}")
     path = local_path(filename_or_obj)
-    scanned = scan(path, group=group, phony_dims=phony_dims)
+    choices = choices_json(options, group=group, phony_dims=phony_dims)
+    scanned = scan(path, group=group, phony_dims=phony_dims, choices=choices)
     asked = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
     dropped = set(asked)
     supported = replace(scanned, variables=_supported(scanned, dropped, unsupported))
