@@ -120,12 +120,13 @@ def _distinct_runs(table: References, runs: IntArray) -> IntArray:
     first = np.arange(len(runs))
     optional = (table.masks, table.states, table.chunks)
     columns = [table.offsets, table.lengths, *(c for c in optional if c is not None)]
-    for length in np.unique(runs[:, 1]).tolist():
+    lengths: list[int] = np.unique(runs[:, 1]).tolist()
+    for length in lengths:
         mine = np.flatnonzero(runs[:, 1] == length)
         if length == 0 or len(mine) == 1:
             first[mine] = mine[0]
             continue
-        rows: IntArray = runs[mine, 0][:, None] + np.arange(length)
+        rows = np.add.outer(runs[mine, 0], np.arange(length))
         content = np.concatenate([column[rows].astype(np.int64) for column in columns], axis=1)
         _, distinct, inverse = np.unique(content, axis=0, return_index=True, return_inverse=True)
         first[mine] = mine[distinct][inverse.reshape(-1)]
