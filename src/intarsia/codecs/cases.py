@@ -318,6 +318,9 @@ class CaseTable:
             raise ValueError(f"there are more than {MAX_CASES} cases")
         return _compiled(tuple((str(key), canonical(case)) for key, case in table.items()))
 
+    def __repr__(self) -> str:
+        return f"CaseTable({', '.join(key_of(encoding) for encoding in self.encodings)})"
+
     def __eq__(self, other: object) -> bool:
         # a key is a digest of its case's content
         return isinstance(other, CaseTable) and np.array_equal(self.keys, other.keys)

@@ -98,14 +98,13 @@ def check_disjoint(low: IntArray, high: IntArray) -> None:
     total = len(low)
     if total == 1:
         return
-    order: IntArray = np.arange(total)
-    meets: IntArray = np.arange(total)[::-1]  # without dimensions all boxes are the same
-    for dim in range(low.shape[1]):
-        this = np.argsort(low[:, dim], kind="stable")
-        after = _last(low[this, dim], high[this, dim]) - np.arange(total) - 1
-        if dim == 0 or int(after.sum()) < int(meets.sum()):
-            order, meets = this, after
-    low, high = low[order], high[order]
+    sorted_dims = sorted(
+        (_sorted(low[:, dim], high[:, dim]) for dim in range(low.shape[1])), key=_pairs
+    )
+    if sorted_dims:
+        order, meets = sorted_dims[0]
+    else:  # without dimensions all boxes are the same
+        order, meets = np.arange(total), np.arange(total)[::-1]
     ends = np.cumsum(meets)
     begin = 0
     while begin < total:
@@ -114,13 +113,23 @@ def check_disjoint(low: IntArray, high: IntArray) -> None:
         few = meets[begin:end]
         left = np.repeat(np.arange(begin, end), few)
         right = np.arange(len(left)) - np.repeat(np.cumsum(few) - few, few) + left + 1
-        clash = ((low[left] < high[right]) & (low[right] < high[left])).all(axis=1)
-        if clash.any():
-            number = int(np.argmax(clash))
-            pair = sorted((int(order[left[number]]), int(order[right[number]])))
+        left, right = order[left], order[right]
+        for dim in range(low.shape[1]):
+            clash = low[:, dim][left] < high[:, dim][right]
+            clash &= low[:, dim][right] < high[:, dim][left]
+            left, right = left[clash], right[clash]
+        if len(left):
+            pair = sorted((int(left[0]), int(right[0])))
             raise CorruptChunk(f"parts {pair[0]} and {pair[1]} of {total} overlap")
         begin = end
 
 
-def _last(low: IntArray, high: IntArray) -> IntArray:
-    return np.asarray(np.searchsorted(low, high, side="left"))
+def _sorted(low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
+    """Intervals in order, and for each how many that come after it begin before it ends."""
+    order = np.argsort(low, kind="stable")
+    last: Any = np.searchsorted(low[order], high[order], side="left")
+    return order, last - np.arange(len(low)) - 1
+
+
+def _pairs(found: tuple[IntArray, IntArray]) -> int:
+    return int(found[1].sum())

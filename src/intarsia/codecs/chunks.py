@@ -55,8 +55,8 @@ __all__ = [
 type IntArray = npt.NDArray[Any]
 
 MAGIC = b"ISW\x01"
-MAX_PARTS = 1 << 14
-"""Parts of a chunk."""
+MAX_PARTS = 1 << 13
+"""Parts of a chunk: all pairs of so many can be compared in a second or two."""
 MAX_HEADER = 1 << 26
 """Bytes of a header."""
 _HEAD = struct.Struct("<4sIQ")

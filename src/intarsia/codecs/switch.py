@@ -129,8 +129,10 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
         fetches = self._decode_partial(selection, chunk_spec)
         requests = next(fetches)
         while True:
-            prototype = chunk_spec.prototype
-            found = [byte_getter.get_sync(prototype, request) for request in requests]
+            found = [
+                byte_getter.get_sync(prototype=chunk_spec.prototype, byte_range=request)
+                for request in requests
+            ]
             try:
                 requests = fetches.send(found)
             except StopIteration as done:
