@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.readers import by_hand
-from tests.readers.by_hand import Store
 from tests.readers.optional import ABSENT
+
+if TYPE_CHECKING:
+    from tests.readers.by_hand import Store
 
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store that was written by hand."""
-    return by_hand.write(tmp_path_factory.mktemp("readers") / "hand.intarsia")
+    """A store that Intarsia has written."""
+    from tests.readers import saved
+
+    return saved.save(tmp_path_factory.mktemp("saved") / "saved.intarsia")
+
+
+@pytest.fixture(scope="session")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store that was written as the specification has it, without Intarsia."""
+    from tests.readers import by_hand
+
+    return by_hand.write(tmp_path_factory.mktemp("hand") / "hand.intarsia")
+
+
+@pytest.fixture(params=["store", "hand"])
+def either(request: pytest.FixtureRequest) -> Store:
+    """Both of them, one after the other."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
 def unguarded(store: Store) -> Store:
-    """The same without guards: if a way is refused here, it was not the guard."""
+    """The first without guards: if a way is refused here, it was not the guard."""
+    from tests.readers import by_hand
+
     return by_hand.unguarded(store, store.path.with_name("unguarded.intarsia"))
 
 

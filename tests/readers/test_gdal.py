@@ -55,7 +55,7 @@ def test_virtual_arrays_are_refused(store: Store, unguarded: Store, way: str) ->
         with pytest.raises(rasterio.errors.RasterioIOError, match="Unsupported chunk_key_encoding"):
             read(place, driver="Zarr")
         found = read(WAYS[way](unguarded, name))
-        assert found.shape == (1, 4, 3), "it was not the guard that was refused"
+        assert found.shape == (1, *store.shape(name)), "it was not the guard that was refused"
 
 
 @pytest.mark.parametrize("group", ["", "/g", "/g/deeper"])
@@ -75,9 +75,9 @@ def test_lists_are_without_virtual_arrays(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copied_arrays_are_read(store: Store, way: str) -> None:
-    for name, values in store.copied.items():
-        place = WAYS[way](store, name)
+def test_copied_arrays_are_read(either: Store, way: str) -> None:
+    for name, values in either.copied.items():
+        place = WAYS[way](either, name)
         if values.ndim == 0 or values.size == 0 or values.dtype == object:
             with pytest.raises(rasterio.errors.RasterioIOError):
                 read(place)
@@ -88,7 +88,7 @@ def test_copied_arrays_are_read(store: Store, way: str) -> None:
         assert ways.digest(found) == ways.digest(values), name
 
 
-def test_tables_are_refused(store: Store) -> None:
-    for name in store.tables:
+def test_tables_are_refused(either: Store) -> None:
+    for name in either.tables:
         with pytest.raises(rasterio.errors.RasterioIOError, match="sharding_indexed"):
-            read(f'ZARR:"{store.path}/{name}"')
+            read(f'ZARR:"{either.path}/{name}"')

@@ -17,7 +17,7 @@ def test_skips_for_want_of_a_reader(
 ) -> None:
     pytester.mkpydir("tests")
     here = pytester.mkpydir("tests/readers")
-    for name in ("conftest.py", "optional.py", "by_hand.py"):
+    for name in ("conftest.py", "optional.py"):
         (here / name).write_text((ROOT / "tests/readers" / name).read_text("utf-8"), "utf-8")
     begin = "import pytest\nfrom tests.readers.optional import reader\n"
     tests = {

@@ -41,22 +41,23 @@ def test_virtual_arrays_are_refused(store: Store, unguarded: Store, way: str) ->
         with pytest.raises(ValueError, match=f'"chunk_key_encoding".*but received: "{KEYS}"'):
             WAYS[way](store, name)
         found = WAYS[way](unguarded, name).read().result()
-        assert found.shape == (4, 3), "it was not the guard that was refused"
+        assert found.shape == store.shape(name), "it was not the guard that was refused"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copied_arrays_are_read(store: Store, way: str) -> None:
-    for name, values in store.copied.items():
+def test_copied_arrays_are_read(either: Store, way: str) -> None:
+    for name, values in either.copied.items():
         if values.dtype == object:
             with pytest.raises(ValueError, match="string data type is not one of"):
-                WAYS[way](store, name)
+                WAYS[way](either, name)
             continue
-        found = WAYS[way](store, name).read().result()
+        found = WAYS[way](either, name).read().result()
         assert ways.digest(found) == ways.digest(values), name
 
 
-def test_tables_are_read(store: Store) -> None:
-    for name, values in store.tables.items():
-        array = WAYS["zarr3"](store, name)
+def test_tables_are_read(either: Store) -> None:
+    for name, values in either.tables.items():
+        array = WAYS["zarr3"](either, name)
+        half = values.shape[1] // 2
         np.testing.assert_array_equal(array.read().result(), values)
-        np.testing.assert_array_equal(array[:, 3:5].read().result(), values[:, 3:5])
+        np.testing.assert_array_equal(array[:, half:].read().result(), values[:, half:])

@@ -41,20 +41,21 @@ def test_groups_with_virtual_arrays_are_refused(store: Store, way: str) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_copied_arrays_are_read(store: Store, strict: bool) -> None:
+def test_copied_arrays_are_read(either: Store, strict: bool) -> None:
     with zarr.config.set(PIPELINE | {"codec_pipeline.strict": strict}):
-        for name, values in store.copied.items():
+        for name, values in either.copied.items():
             if strict and values.dtype == object:
                 with pytest.raises(zarrs.pipeline.UnsupportedDataTypeError):
-                    zarr.open_array(store.path / name, mode="r")[...]
+                    zarr.open_array(either.path / name, mode="r")[...]
                 continue
-            found = zarr.open_array(store.path / name, mode="r")[...]
+            found = zarr.open_array(either.path / name, mode="r")[...]
             assert ways.digest(found) == ways.digest(values), name
 
 
-def test_tables_are_read(store: Store) -> None:
+def test_tables_are_read(either: Store) -> None:
     with zarr.config.set(PIPELINE):
-        for name, values in store.tables.items():
-            array = zarr.open_array(store.path / name, mode="r")
+        for name, values in either.tables.items():
+            array = zarr.open_array(either.path / name, mode="r")
+            half = values.shape[1] // 2
             np.testing.assert_array_equal(array[...], values)
-            np.testing.assert_array_equal(array[:, 3:5], values[:, 3:5])
+            np.testing.assert_array_equal(array[:, half:], values[:, half:])
