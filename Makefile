@@ -61,7 +61,7 @@ $(VENV)/readers/.installed: tests/readers/package.json | $(BIN)/python
 	@if command -v npm > /dev/null; then \
 		echo 'installing zarrita into $(@D) ...'; \
 		npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --ignore-scripts \
-			--omit=dev --silent && touch $@; \
+			--omit=dev --loglevel=error && touch $@; \
 	else \
 		echo 'npm is not installed, so that zarrita is not tested'; \
 	fi

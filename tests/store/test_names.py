@@ -7,11 +7,15 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from intarsia.store.names import MAX_BYTES, escape, is_node_name, node_names, unescape
+from intarsia.store.nodes import Group, Variable
+from intarsia.store.read import read
+from intarsia.store.write import write
 
 # What is special somewhere: to Zarr, to a file system, to a URL, or to the escapes themselves.
 SPECIAL = (
@@ -169,6 +173,23 @@ def test_files_can_be_called_so(tmp_path: Path) -> None:
         (tmp_path / node).mkdir()
         (tmp_path / node / "zarr.json").touch()
     assert {path.name for path in tmp_path.iterdir()} == set(node_names(SPECIAL).values())
+
+
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_stores_hold_variables_and_groups_of_any_name(tmp_path: Path, suffix: str) -> None:
+    """But for surrogates that JSON would take for one character."""
+    names = [name for name in SPECIAL if name != "\ud83c\udf0a"]
+    values = {name: Variable(("x",), np.array([number])) for number, name in enumerate(names)}
+    groups = [f"/in {name}" for name in names if "/" not in name]
+    path = tmp_path / f"any{suffix}"
+    write(path, {"/": Group(values), **{group: Group({}, {"title": group}) for group in groups}})
+    stored = read(path).groups
+    assert list(stored) == ["/", *groups]
+    assert all(stored[group].attrs == {"title": group} for group in groups)
+    found = stored["/"].variables
+    assert {name: int(found[name].data[0]) for name in found} == {
+        name: number for number, name in enumerate(names)
+    }
 
 
 def test_another_process_gives_the_same_names() -> None:
