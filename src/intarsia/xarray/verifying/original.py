@@ -1,0 +1,213 @@
+"""Reading a source again with its own library, as it was opened when it was scanned."""
+
+# Parts of xarray's and pandas' signatures are untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from intarsia.array import VirtualArray
+from intarsia.errors import IntarsiaError
+from intarsia.references import MISSING, STORED, Source
+from intarsia.scan.hdf5 import scan
+from intarsia.segments import FORM, PAGE, REF, Segments
+
+type Array = npt.NDArray[Any]
+
+CODERS: dict[str, Any] = {
+    "CFDatetimeCoder": xr.coders.CFDatetimeCoder,
+    "CFTimedeltaCoder": xr.coders.CFTimedeltaCoder,
+}
+"""Classes that xarray takes for an argument, by the name under which they are recorded."""
+
+DECODERS = frozenset(
+    (
+        "mask_and_scale",
+        "decode_times",
+        "decode_timedelta",
+        "use_cftime",
+        "concat_characters",
+        "decode_coords",
+        "group",
+        "phony_dims",
+    )
+)
+
+
+class Unreadable(Exception):
+    """The source's own library can't give what is to be compared; the message says why."""
+
+
+def arguments_of(choices: str) -> dict[str, Any]:
+    """The arguments of `xarray.open_dataset` that were recorded when a source was scanned.
+
+    Raises
+    ------
+    Unreadable
+        If one can't be had back.
+
+    Examples
+    --------
+    >>> arguments_of('{"decode_times":false,"group":"a"}')
+    {'decode_times': False, 'group': 'a'}
+    """
+    try:
+        recorded: Any = json.loads(choices) if choices else {}
+    except ValueError as error:
+        raise Unreadable(f"how it was opened is not recorded readably: {error}") from error
+    if not isinstance(recorded, dict) or recorded.keys() - DECODERS:
+        raise Unreadable(f"how it was opened is recorded in an unknown way: {choices[:80]}")
+    told = cast("dict[str, Any]", recorded)
+    return {name: _argument(name, value) for name, value in told.items()}
+
+
+def _argument(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        told = cast("dict[str, Any]", value)
+        if "by_variable" in told:
+            return {key: _argument(name, one) for key, one in told["by_variable"].items()}
+        coder = CODERS.get(str(told.get("coder")))
+        if coder is not None:
+            return coder(**{key: one for key, one in told.items() if key != "coder"})
+    elif not isinstance(value, str) or name in ("group", "phony_dims", "decode_coords"):
+        return value
+    raise Unreadable(f"{name}={value!r} can't be asked for again")
+
+
+class Original:
+    """A source, open with xarray and h5netcdf.
+
+    Parameters
+    ----------
+    source
+        Which.
+    dataset
+        What they give of it, not loaded.
+    """
+
+    def __init__(self, source: Source, dataset: xr.Dataset) -> None:
+        self.source = source
+        self._variables: Mapping[Hashable, xr.Variable] = dataset.variables
+        self._labels: dict[str, Array | None] = {}
+        self._names: dict[int, str | None] = {}
+        self._scanned: dict[str, VirtualArray] | None = None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._variables
+
+    def variable(self, name: str) -> xr.Variable:
+        """One variable, not loaded."""
+        return self._variables[name]
+
+    def read(self, name: str, key: Sequence[slice] | None = None) -> Array:
+        """Values of a variable, or of a part of it, in native byte order.
+
+        Raises
+        ------
+        Unreadable
+            If the library can't give them.
+        """
+        variable = self._variables[name]
+        try:
+            with _quietly():
+                values = np.asarray((variable if key is None else variable[tuple(key)]).values)
+        except Exception as error:  # whatever the library below raises
+            text = next(iter(str(error).splitlines()), "")
+            raise Unreadable(f"xarray can't read it: {type(error).__name__}: {text}") from error
+        return values.astype(native(values.dtype), copy=False)
+
+    def labels(self, name: str) -> Array | None:
+        """Values of the coordinate of that name that has one dimension, or none; or None."""
+        if name not in self._labels:
+            variable = self._variables.get(name)
+            found = variable is not None and variable.ndim <= 1
+            self._labels[name] = self.read(name) if found else None
+        return self._labels[name]
+
+    def named_by_bytes(self, segments: Segments, row: Array) -> str | None:
+        """Name of the variable whose bytes a segment refers to, where names don't tell it.
+
+        Parameters
+        ----------
+        segments, row
+            The segments that it is one of, and its row of a block.
+        """
+        page = segments.pages[int(row[PAGE])]
+        number = int(row[REF])
+        if row[FORM] == MISSING or number >= len(page):
+            return None
+        if page.states is not None and page.states[number] != STORED:
+            return None
+        offset = int(page.offsets[number])
+        if offset not in self._names:
+            if self._scanned is None:
+                self._scanned = _scanned(self.source)
+            found = [name for name, array in self._scanned.items() if _refers(array, offset)]
+            self._names[offset] = found[0] if len(found) == 1 else None
+        return self._names[offset]
+
+
+def _scanned(source: Source) -> dict[str, VirtualArray]:
+    """The variables of a source that references can express."""
+    asked = arguments_of(source.scan)
+    try:
+        scanned = scan(source.url, group=asked.get("group"), phony_dims=asked.get("phony_dims"))
+    except IntarsiaError as error:
+        raise Unreadable(str(error)) from error
+    found = {name: variable.data for name, variable in scanned.variables.items()}
+    return {name: data for name, data in found.items() if isinstance(data, VirtualArray)}
+
+
+def _refers(array: VirtualArray, offset: int) -> bool:
+    for page in array.segments.pages:
+        here = page.offsets == np.uint64(offset)
+        if page.states is not None:
+            here &= page.states == STORED
+        if here.any():
+            return True
+    return False
+
+
+@contextmanager
+def original(source: Source) -> Generator[Original]:
+    """Open a source with xarray and h5netcdf, decoding what was decoded when it was scanned.
+
+    Raises
+    ------
+    Unreadable
+        If they can't open it.
+    """
+    asked = arguments_of(source.scan)
+    try:
+        with _quietly():
+            dataset = xr.open_dataset(
+                source.url, engine="h5netcdf", cache=False, create_default_indexes=False, **asked
+            )
+    except Exception as error:  # whatever the libraries below raise
+        text = next(iter(str(error).splitlines()), "")
+        raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
+    with dataset:
+        yield Original(source, dataset)
+
+
+@contextmanager
+def _quietly() -> Generator[None]:
+    """Without warnings: they are about the files, and were given when those were opened."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in native byte order; compounds stay as they are."""
+    return dtype if dtype.fields else dtype.newbyteorder("=")
