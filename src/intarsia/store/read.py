@@ -19,6 +19,7 @@ from intarsia.segments import Segments
 from intarsia.store.attributes import mapping_from_json
 from intarsia.store.copies import read_values
 from intarsia.store.grid import Grid
+from intarsia.store.names import is_node_name
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.objects import open_objects
 from intarsia.store.parsing import Reader
@@ -55,7 +56,7 @@ class Stored:
         self._root.only("format", "version", "digest", "groups", "containers", "sources", "cases")
         self.digest = self._root.text("digest")
         self._objects.replaced = self._replaced
-        self.containers = _containers(self._root.child("containers"))
+        self.containers = _containers(self._root)
         self.locations, self.pins = resolve(self.containers, path, self._overrides)
         self._lock = RLock()
         self._sources: Sources | None = None
@@ -170,7 +171,8 @@ class Stored:
             *("name", "node", "dims", "shape", "coordinate", "attributes", "encoding"),
             *("virtual", "values", "restore"),
         )
-        told.name("node")
+        if not all(map(is_node_name, told.name("node").split("/"))):
+            raise told.error("is not the name of a node", "node")
         dims = tuple(told.texts("dims"))
         shape = check_shape(told)
         if len(dims) != len(shape) or len(set(dims)) != len(dims):
@@ -319,10 +321,10 @@ def read_group(
 
 def _containers(told: Reader) -> list[Container]:
     found: list[Container] = []
-    for name, container in told.children():
-        container.only("location", "pin")
+    for container in told.listed("containers"):
+        container.only("name", "location", "pin")
         pin = container.choice("pin", ("mtime", "size", "sample", "none"))
-        found.append(Container(name, container.text("location"), pin))
+        found.append(Container(container.text("name"), container.text("location"), pin))
     return found
 
 

@@ -19,7 +19,7 @@ from intarsia.store.attributes import mapping_to_json
 from intarsia.store.copies import write_values
 from intarsia.store.grid import choose
 from intarsia.store.guard import group_metadata, guard_metadata
-from intarsia.store.names import escape
+from intarsia.store.layout import places_of
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.objects import ROOT, Writer
 from intarsia.store.packing import used_sources, write_segments, write_sources
@@ -145,13 +145,14 @@ def write(
         counting = _Counting(writer)
         told = _Writing(counting, f"__intarsia__/{secrets.token_hex(4)}", arrays)
         document = told.groups(groups)
-        document["containers"] = {
-            container.name: {
+        document["containers"] = [
+            {
+                "name": container.name,
                 "location": container.location,
                 "pin": "sample" if sample else container.pin,
             }
             for container in planned
-        }
+        ]
         document["sources"] = write_sources(counting, told.parts, rows, places)
         document["cases"] = told.cases
         counting.put(ROOT, seal(document))
@@ -196,27 +197,21 @@ class _Writing:
     def groups(self, groups: Mapping[str, Group]) -> Json:
         """Write all groups; what the root says of them."""
         described: Json = {}
-        seen: set[str] = set()
-        for path, group in sorted(groups.items(), key=lambda item: item[0].count("/")):
-            nodes = [escape(part) for part in path.split("/") if part]
-            for depth in range(len(nodes) + 1):
-                prefix = "".join(f"{node}/" for node in nodes[:depth])
-                if prefix not in seen:
-                    seen.add(prefix)
-                    own = depth == len(nodes)
-                    attrs = {n: plain_json(v) for n, v in group.attrs.items()} if own else {}
-                    self.writer.put(f"{prefix}zarr.json", dump(group_metadata(attrs)))
-            described[path] = self._group(path, nodes, group)
+        for path, place in places_of(groups).items():
+            group = groups.get(path, Group())
+            attrs = {name: plain_json(value) for name, value in group.attrs.items()}
+            self.writer.put(f"{place.prefix}zarr.json", dump(group_metadata(attrs)))
+            if path in groups:
+                described[path] = self._group(path, place.nodes, group)
         return {"groups": described}
 
-    def _group(self, path: str, nodes: list[str], group: Group) -> Json:
+    def _group(self, path: str, nodes: Mapping[str, str], group: Group) -> Json:
         variables: list[Json] = []
         for name, variable in track(
             group.variables.items(), "saving", len(group.variables), unit="variables"
         ):
-            node = "/".join([*nodes, escape(name)])
             try:
-                variables.append(self._variable(path, name, node, variable))
+                variables.append(self._variable(path, name, nodes[name], variable))
             except IntarsiaError as error:
                 raise error.located(array=name) from error.__cause__
         return {
