@@ -125,6 +125,25 @@ def test_any_name_of_a_variable(place: Path, name: str) -> None:
     assert_equal(read(place).groups["/"], saved)
 
 
+def test_names_that_differ_in_case(place: Path) -> None:
+    array = virtual(place.parent / "data")
+    saved = group(array, T=Variable(("t",), np.arange(3)), t=Variable(("t",), np.arange(3.0)))
+    write(place, {"/": saved, "/SST": group(array)})
+    assert_equal(read(place).groups["/"], saved)
+    assert_equal(read(place).groups["/SST"], group(array))
+    names = open_objects(str(place)).names()
+    assert len({name.lower() for name in names}) == len(names)
+
+
+def test_a_variable_and_a_group_of_one_name_are_refused(place: Path) -> None:
+    saved = group(virtual(place.parent / "data"))
+    with pytest.raises(StoreError, match="same name: 'sst'"):
+        write(place, {"/": saved, "/sst": saved})
+    for path in ("", "a", "/a/", "//"):
+        with pytest.raises(StoreError, match="not the absolute path of a group"):
+            write(place, {path: saved})
+
+
 def test_every_form_of_reference(place: Path) -> None:
     data = place.parent / "data"
     data.mkdir()
@@ -334,6 +353,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         (lambda v: v.update(shape=[12, 7]), "exactly once"),
         (lambda v: v.update(dims=["time", "time"]), "2 lengths|dimensions"),
         (lambda v: v.update(node="../up"), "not the name of an object"),
+        (lambda v: v.update(node="a/__b"), "not the name of a node"),
         (lambda v: v.update(more=1), "more: is not known"),
         (lambda v: v["virtual"].update(dtype="<f8"), "decode to int32"),
         (lambda v: v["virtual"].update(dtype="|O"), "can't be the type"),
