@@ -68,10 +68,10 @@ def _parts(path: str) -> list[str]:
     """The names along an absolute path."""
     if path == "/":
         return []
-    parts = path.split("/")
-    if parts[0] or not all(parts[1:]):
+    first, *parts = path.split("/")
+    if first or not parts or not all(parts):
         raise StoreError(f"{path!r} is not the absolute path of a group", remedy="as '/a/b'")
-    return parts[1:]
+    return parts
 
 
 def _path(parts: Iterable[str]) -> str:
