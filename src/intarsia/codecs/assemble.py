@@ -19,10 +19,12 @@ from intarsia.codecs.chunks import CONSTANT, Parts, decoded_nbytes, unpack
 from intarsia.encoding import Encoding
 from intarsia.errors import CorruptChunk
 
-__all__ = ["assemble", "decode_chunk", "meeting"]
+__all__ = ["Chosen", "assemble", "decode_chunk", "meeting"]
 
 type Array = npt.NDArray[Any]
 type IntArray = npt.NDArray[Any]
+type Chosen = range | IntArray
+"""Selected indices along a dimension, ascending."""
 
 BATCH_BYTES = 1 << 22
 """Parts decoded together come to about so many bytes."""
@@ -80,11 +82,28 @@ def _whole(
     return seen.astype(dtype, copy=False)
 
 
-def meeting(parts: Parts, low: Sequence[int], high: Sequence[int]) -> IntArray:
-    """Numbers of the parts that have elements in a box of the chunk."""
-    begin, end = parts.start, parts.start + parts.count
-    meets = (begin < np.array(high, np.int64)) & (end > np.array(low, np.int64))
-    return np.flatnonzero(meets.all(axis=1))
+def meeting(parts: Parts, chosen: Sequence[Chosen]) -> IntArray:
+    """Numbers of the parts that have selected elements.
+
+    Parameters
+    ----------
+    parts
+        Of the chunk.
+    chosen
+        The selected indices of each dimension.
+    """
+    meets = np.ones(len(parts), bool)
+    for dim, indices in enumerate(chosen):
+        begin, end = parts.start[:, dim], parts.start[:, dim] + parts.count[:, dim]
+        meets &= _before(indices, begin) < _before(indices, end)
+    return np.flatnonzero(meets)
+
+
+def _before(indices: Chosen, bound: IntArray) -> IntArray:
+    """How many of the indices are less than each bound."""
+    if isinstance(indices, range):
+        return np.clip(-((indices.start - bound) // indices.step), 0, len(indices))
+    return np.asarray(np.searchsorted(indices, bound), np.int64)
 
 
 def assemble(
@@ -103,7 +122,7 @@ def assemble(
     parts
         Of the chunk.
     numbers
-        Of all those that meet the box; see `meeting`.
+        Of those that are wanted, all of which meet the box; elements of others are filled.
     buffers
         Bytes of each of them.
     table
@@ -113,6 +132,9 @@ def assemble(
     dtype, fill
         As for `decode_chunk`.
     """
+    decoded_nbytes([end - begin for begin, end in zip(*box, strict=True)], dtype.itemsize)
+    if not len(numbers):
+        return np.full([end - begin for begin, end in zip(*box, strict=True)], fill, dtype)
     low, high = np.array(box[0], np.int64), np.array(box[1], np.int64)
     begin = np.maximum(parts.start[numbers], low)
     count = np.minimum(parts.start[numbers] + parts.count[numbers], high) - begin

@@ -12,7 +12,8 @@ import asyncio
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest
 from zarr.core.common import concurrent_map
 from zarr.core.config import config
 
-from intarsia.codecs.assemble import assemble, decode_chunk, meeting
+from intarsia.codecs.assemble import Chosen, assemble, decode_chunk, meeting
 from intarsia.codecs.cases import CaseTable, merge_tables
 from intarsia.codecs.cases_types import entries
 from intarsia.codecs.chunks import HEAD, Parts, header_nbytes, pack, record_type, unpack
@@ -166,11 +167,10 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
         """Decode a selection; asks for bytes by what it yields."""
         shape, make = chunk_spec.shape, chunk_spec.prototype.nd_buffer.from_numpy_array
         dtype, fill = chunk_spec.dtype.to_native_dtype(), chunk_spec.fill_value
-        bounds = _bounds(selection, shape)
-        if bounds is None:
+        box = _box_of(selection, shape)
+        if box is None:
             (whole,) = yield [None]
             return None if whole is None else self._decode_sync(whole, chunk_spec)[selection]
-        low, high, inner = bounds
         short = record_type(len(shape), True).itemsize + int(self.cases.widths.max())
         (start,) = yield [RangeByteRequest(0, HEAD + short)]
         if start is None:
@@ -183,7 +183,7 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
                 return None
             header = memoryview(b"".join((header, _bytes(rest))))
         parts = unpack(header, shape, self.cases)
-        numbers = meeting(parts, low, high)
+        numbers = meeting(parts, box.chosen)
         runs = _runs(parts, numbers, shape)
         found: Sequence[Buffer | None] = []
         if runs:
@@ -197,8 +197,8 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
                 first = offset - begin
                 buffers[number] = data[first:] if length < 0 else data[first : first + length]
         data = [buffers.get(number, memoryview(b"")) for number in numbers.tolist()]
-        box = assemble(parts, numbers, data, self.cases, (low, high), dtype, fill)
-        return make(np.asarray(box[inner]))
+        found_box = assemble(parts, numbers, data, self.cases, (box.low, box.high), dtype, fill)
+        return make(np.asarray(found_box[box.inner]))
 
     # -- encoding --------------------------------------------------------------------------------
 
@@ -290,30 +290,47 @@ def _runs(
     return runs
 
 
-def _bounds(
-    selection: Any, shape: Sequence[int]
-) -> tuple[list[int], list[int], tuple[Any, ...]] | None:
-    """The box around a selection of a chunk, and the selection within that box.
+class _Box(NamedTuple):
+    """The box around a selection of a chunk.
+
+    Parameters
+    ----------
+    low, high
+        Its first corner, and the one after its last.
+    inner
+        The selection, within the box.
+    chosen
+        For each dimension, the indices that are selected, ascending.
+    """
+
+    low: list[int]
+    high: list[int]
+    inner: tuple[Any, ...]
+    chosen: list[Chosen]
+
+
+def _box_of(selection: Any, shape: Sequence[int]) -> _Box | None:
+    """The box around a selection.
 
     Returns
     -------
-    tuple or None
+    _Box or None
         None where it is the whole chunk, or a kind of selection that has no box.
     """
     if not isinstance(selection, tuple) or len(cast("Any", selection)) != len(shape):
         return None
-    low: list[int] = []
-    high: list[int] = []
+    box = _Box([], [], (), [])
     inner: list[Any] = []
     for item, size in zip(cast("tuple[Any, ...]", selection), shape, strict=True):
+        indices: Chosen
         if isinstance(item, slice):
-            chosen = range(size)[item]
-            if not len(chosen) or chosen.step < 1:
+            indices = range(size)[cast("slice[Any, Any, Any]", item)]
+            if not len(indices) or indices.step < 0:
                 return None
-            first, last = chosen[0], chosen[-1]
-            inner.append(slice(0, last - first + 1, chosen.step))
+            inner.append(slice(0, indices[-1] - indices[0] + 1, indices.step))
         elif isinstance(item, int | np.integer):
-            first = last = int(cast("int", item))
+            index = int(cast("int", item))
+            indices = range(index, index + 1)
             inner.append(0)
         elif isinstance(item, np.ndarray):
             array = cast("npt.NDArray[Any]", item)
@@ -321,13 +338,15 @@ def _bounds(
                 array = np.flatnonzero(array)
             if array.dtype.kind not in "iu" or not array.size:
                 return None
-            first, last = int(array.min()), int(array.max())
-            inner.append(array - first)
+            indices = np.unique(array)
+            inner.append(array - indices[0])
         else:
             return None
-        if not 0 <= first <= last < size:
+        if not 0 <= indices[0] <= indices[-1] < size:
             return None
-        low.append(first)
-        high.append(last + 1)
-    whole = all(first == 0 for first in low) and tuple(high) == tuple(shape)
-    return None if whole else (low, high, tuple(inner))
+        box.low.append(int(indices[0]))
+        box.high.append(int(indices[-1]) + 1)
+        box.chosen.append(indices)
+    if prod(len(indices) for indices in box.chosen) == prod(shape):
+        return None
+    return box._replace(inner=tuple(inner))
