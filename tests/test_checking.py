@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from intarsia.segments.checking import check_tiling
+from intarsia.encoding import Case, Encoding
+from intarsia.references import NO_SOURCES, References
+from intarsia.segments import Segments
+from intarsia.segments.checking import check, check_tiling
 
 
 def split(draw: Any, start: tuple[int, ...], shape: tuple[int, ...], depth: int) -> list[Any]:
@@ -96,3 +99,18 @@ def test_hundreds_of_thousands_of_boxes_are_quick() -> None:
     check_tiling(starts, np.tile([1, 4], (count, 1)), (count, 4))
     grid = np.stack(np.meshgrid(np.arange(500), np.arange(500)), axis=-1).reshape(-1, 2)
     check_tiling(grid, np.ones_like(grid), (500, 500))
+
+
+def test_bytes_of_no_source_are_refused() -> None:
+    encoding = Encoding((), np.dtype("<i2"))
+    case = Case(encoding, np.zeros(1, encoding.parameters))
+    check(Segments.inline(np.arange(4)))
+    check(Segments.full((4,), 1, "int16"))
+    for references in (
+        References.contiguous(0, 8),
+        References.dense(np.array([0, 9]), np.array([8, 8]), present=np.array([False, True])),
+    ):
+        chunks = (4,) if len(references) == 1 else (2,)
+        segments = Segments.of_source(NO_SOURCES, -1, (4,), chunks, case, references)
+        with pytest.raises(ValueError, match="no source"):
+            check(segments)

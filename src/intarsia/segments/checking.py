@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.encoding import Case
-from intarsia.references import AFFINE, DENSE, MISSING, SPARSE
+from intarsia.references import AFFINE, DENSE, MISSING, SPARSE, STORED, References
 from intarsia.segments.blocks import CASE, COUNT, FORM, PAGE, REF, ROW, SOURCE, Block
 from intarsia.segments.whole import Segments
 
@@ -98,6 +98,16 @@ def _check_block(segments: Segments, block: Block) -> None:
     listed = (columns[FORM] == SPARSE) & (columns[COUNT] > 0)
     if listed.any() and any(page.chunks is None for page in segments.pages):
         raise ValueError("a sparse segment without chunk numbers")
+    nowhere = np.flatnonzero((columns[SOURCE] < 0) & ~missing & (columns[COUNT] > 0))
+    runs: list[list[int]] = matrix[nowhere][:, [PAGE, REF, COUNT]].tolist()
+    for page, begin, count in runs:
+        if _is_stored(segments.pages[page], begin, count):
+            raise ValueError("a reference to bytes of no source")
+
+
+def _is_stored(page: References, first: int, count: int) -> bool:
+    """Whether a run of references has some to bytes of a source."""
+    return page.states is None or bool((page.states[first : first + count] == STORED).any())
 
 
 def _no_strips(size: IntArray, chunk: IntArray) -> npt.NDArray[np.bool_]:
