@@ -187,11 +187,11 @@ def _plan(parts: Sequence[Part]) -> Plan:
     weight = np.concatenate(
         [p.touches.elements[t] for p, t in zip(parts, touch_numbers, strict=True)]
     )
-    tasks = _tasks(source, offset, length, weight)
+    tasks = tasks_of(source, offset, length, weight)
     return Plan(tuple(parts), sources, part, touch, offset, length, tasks)
 
 
-def _tasks(
+def tasks_of(
     source: IntArray, offset: IntArray, length: IntArray, elements: IntArray
 ) -> tuple[Task, ...]:
     """Group sorted references into ranges, and ranges into tasks."""

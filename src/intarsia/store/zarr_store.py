@@ -1,0 +1,255 @@
+"""A store as zarr-python sees one: ordinary arrays, their chunks made when they are asked for."""
+
+# pyright: reportIncompatibleMethodOverride=false
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Never, Self
+
+from zarr.abc.store import (
+    ByteRequest,
+    OffsetByteRequest,
+    RangeByteRequest,
+    Store,
+    SuffixByteRequest,
+)
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+
+from intarsia.store.grid import Grid
+from intarsia.store.nodes import Group
+from intarsia.store.read import Overrides, read
+from intarsia.store.view import GridChoice, View
+
+__all__ = ["IntarsiaStore", "open_store"]
+
+
+class IntarsiaStore(Store):
+    """A read-only Zarr v3 store that shows virtual variables as ordinary arrays.
+
+    Parameters
+    ----------
+    groups
+        What to show, by absolute path.
+    grid
+        Chunk shapes in place of those that were chosen; see `open_store`.
+    origin
+        What stands for the groups where stores are compared or pickled: the path of the store they
+        were read from, and where its containers are.
+    read_only
+        It can't be anything else.
+    """
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+    supports_consolidated_metadata = True
+
+    def __init__(
+        self,
+        groups: Mapping[str, Group],
+        *,
+        grid: GridChoice = None,
+        origin: tuple[str, str, Mapping[str, Any]] | None = None,
+        read_only: bool = True,
+    ) -> None:
+        if not read_only:
+            raise ValueError("a store of references can only be read: read_only=True")
+        super().__init__(read_only=True)
+        self._groups = groups
+        self._grid = grid
+        self._origin = origin
+        self._view = View(groups, grid)
+        self._is_open = True
+
+    def __repr__(self) -> str:
+        return f"IntarsiaStore({self._where})"
+
+    def __str__(self) -> str:
+        return f"intarsia://{self._where}"
+
+    @property
+    def _where(self) -> str:
+        return self._origin[0] if self._origin else "in memory"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntarsiaStore) or self._grid != other._grid:
+            return False
+        if self._origin is None or other._origin is None:
+            return self._groups is other._groups
+        return self._origin == other._origin
+
+    def __hash__(self) -> int:
+        return hash(self._where)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._origin is not None:
+            return _reopened, (*self._origin, self._grid)
+        return _remade, (dict(self._groups), self._grid)
+
+    @property
+    def grids(self) -> dict[str, Grid]:
+        """The grid of each virtual variable, and what it costs, by path of the variable."""
+        return {
+            full: self._view.grid_of(node)
+            for node, full in self._view.nodes().items()
+            if not hasattr(self._view.variable(node).data, "__array_interface__")
+        }
+
+    def with_read_only(self, read_only: bool = False) -> Self:
+        """The store itself; one to write to can't be had."""
+        if not read_only:
+            raise ValueError("a store of references can only be read")
+        return self
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Bytes behind a key, read by another thread."""
+        return await asyncio.to_thread(
+            self.get_sync, key, prototype=prototype, byte_range=byte_range
+        )
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Bytes behind a key."""
+        prototype = default_buffer_prototype() if prototype is None else prototype
+        begin, end = _bounds(byte_range)
+        if end is not None and end <= begin:
+            found = None if self._view.size(key) is None else b""
+        else:
+            found = self._view.get(key, begin, end)
+        return None if found is None else prototype.buffer.from_bytes(found)
+
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> list[Buffer | None]:
+        """Bytes behind several keys."""
+        asked = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return list(await asyncio.gather(*asked))
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is something behind a key."""
+        return await asyncio.to_thread(self._view.size, key) is not None
+
+    async def getsize(self, key: str) -> int:
+        """Number of bytes behind a key; no source is read."""
+        size = await asyncio.to_thread(self._view.size, key)
+        if size is None:
+            raise FileNotFoundError(key)
+        return size
+
+    async def list(self) -> AsyncIterator[str]:
+        """All keys; those of chunks too, of which there may be very many."""
+        for key in self._view.keys():  # noqa: SIM118  not a mapping
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """All keys that begin with a prefix."""
+        for key in self._view.keys(prefix):
+            yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names right below a prefix."""
+        for name in self._view.list_dir(prefix):
+            yield name
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    async def set(self, key: str, value: Buffer) -> Never:
+        """Refuse."""
+        self.set_sync(key, value)
+
+    async def delete(self, key: str) -> Never:
+        """Refuse."""
+        self.delete_sync(key)
+
+    def set_sync(self, key: str, value: Buffer) -> Never:
+        """Refuse."""
+        raise ValueError(f"a store of references can only be read; {key!r} was to be written")
+
+    def delete_sync(self, key: str) -> Never:
+        """Refuse."""
+        raise ValueError(f"a store of references can only be read; {key!r} was to be deleted")
+
+
+def _bounds(request: ByteRequest | None) -> tuple[int, int | None]:
+    """First byte, and the one after the last; a negative first one counts from the end."""
+    match request:
+        case None:
+            return 0, None
+        case RangeByteRequest(start, end):
+            return start, end
+        case OffsetByteRequest(offset):
+            return offset, None
+        case SuffixByteRequest(suffix):
+            return (-suffix, None) if suffix else (0, 0)
+    raise TypeError(f"unexpected byte_range: {request!r}")
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    *,
+    grid: GridChoice = None,
+    containers: Overrides | None = None,
+) -> IntarsiaStore:
+    """Open a saved store for zarr-python.
+
+    Parameters
+    ----------
+    path : str or path
+        A store: a folder or a zip file.
+    grid : mapping of str to tuple of int, or "rectilinear", optional
+        Chunk shapes by variable, in place of those that were chosen when it was saved. With
+        ``"rectilinear"`` chunks follow the sources', where that is exact; zarr-python reads such
+        arrays only with ``zarr.config.set({"array.rectilinear_chunks": True})``.
+    containers : mapping, optional
+        Where sources are now, as for `intarsia.open_dataset`.
+
+    Returns
+    -------
+    IntarsiaStore
+        Read-only, with consolidated metadata. ``grids`` says what each grid costs.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, it is damaged, or `grid` does not fit.
+
+    Examples
+    --------
+    >>> z = zarr.open_group(intarsia.open_store("sst.intarsia"), mode="r")  # doctest: +SKIP
+    >>> z["sst"][3, 2:5]  # doctest: +SKIP
+    """
+    stored = read(path, containers=containers)
+    groups = {name: stored.groups[name] for name in stored.groups}
+    return IntarsiaStore(
+        groups, grid=grid, origin=(stored.url, stored.digest, dict(containers or {}))
+    )
+
+
+def _reopened(
+    path: str, digest: str, containers: Mapping[str, Any], grid: GridChoice
+) -> IntarsiaStore:
+    store = open_store(path, grid=grid, containers=containers)
+    if store._origin is not None and store._origin[1] != digest:  # pyright: ignore[reportPrivateUsage]
+        from intarsia.errors import StoreReplaced
+
+        raise StoreReplaced(
+            "the store was replaced after it was opened", url=path, remedy="open it again"
+        )
+    return store
+
+
+def _remade(groups: Mapping[str, Group], grid: GridChoice) -> IntarsiaStore:
+    return IntarsiaStore(groups, grid=grid)
