@@ -41,11 +41,6 @@ class IntarsiaStore(Store):
         It can't be anything else.
     """
 
-    supports_writes = False
-    supports_deletes = False
-    supports_listing = True
-    supports_consolidated_metadata = True
-
     def __init__(
         self,
         groups: Mapping[str, Group],
@@ -87,6 +82,26 @@ class IntarsiaStore(Store):
         if self._origin is not None:
             return _reopened, (*self._origin, self._grid)
         return _remade, (dict(self._groups), self._grid)
+
+    @property
+    def supports_writes(self) -> bool:
+        """Nothing can be written."""
+        return False
+
+    @property
+    def supports_deletes(self) -> bool:
+        """Nothing can be deleted."""
+        return False
+
+    @property
+    def supports_listing(self) -> bool:
+        """Keys can be listed."""
+        return True
+
+    @property
+    def supports_consolidated_metadata(self) -> bool:
+        """The metadata of a group has that of all nodes in it."""
+        return True
 
     @property
     def grids(self) -> dict[str, Grid]:
