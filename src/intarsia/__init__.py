@@ -16,16 +16,28 @@ if TYPE_CHECKING:
     from intarsia.xarray.combining import check as check
     from intarsia.xarray.combining import open_mfdataset as open_mfdataset
     from intarsia.xarray.opening import open_dataset as open_dataset
+    from intarsia.xarray.trees import open_datatree as open_datatree
+    from intarsia.xarray.verifying import verify as verify
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "check", "errors", "open_dataset", "open_mfdataset"]
+__all__ = [
+    "__version__",
+    "check",
+    "errors",
+    "open_dataset",
+    "open_datatree",
+    "open_mfdataset",
+    "verify",
+]
 
 # Public name -> the module that defines it.
 _PUBLIC = {
     "check": "intarsia.xarray.combining",
     "open_dataset": "intarsia.xarray.opening",
+    "open_datatree": "intarsia.xarray.trees",
     "open_mfdataset": "intarsia.xarray.combining",
+    "verify": "intarsia.xarray.verifying",
 }
 
 

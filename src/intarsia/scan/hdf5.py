@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -35,7 +35,7 @@ from intarsia.scan.hdf5_open import Opened, opened
 from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
 from intarsia.scan.protocol import Loader, Opaque, Scanned, ScannedVariable
 
-__all__ = ["scan"]
+__all__ = ["scan", "scan_groups"]
 
 
 def scan(
@@ -94,6 +94,49 @@ def scan(
             )
     except IntarsiaError as error:
         raise error.located(url=path) from error.__cause__
+
+
+def scan_groups(
+    path: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    choices: Callable[[str], str] = lambda _: "",
+) -> dict[str, Scanned]:
+    """Scan a group of a local HDF5 or netCDF-4 file, and all groups in it.
+
+    Parameters
+    ----------
+    path, group, phony_dims
+        As for `scan`.
+    choices
+        Gives what `scan` takes under that name, for the path of each group.
+
+    Returns
+    -------
+    dict
+        By absolute path, each group before those in it.
+
+    Raises
+    ------
+    SourceError, FormatError, UnsupportedError
+        As for `scan`.
+    """
+    if phony_dims not in (None, "access", "sort"):
+        raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
+    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    names = [name for name in (group or "").split("/") if name]
+    found: dict[str, Scanned] = {}
+    try:
+        with opened(path) as file:
+            structure = Structure(file.id, path, phony_dims or "access")
+            for parts, node in structure.below(names, structure.group(names)):
+                where = "/" + "/".join(parts)
+                one = _Scan(file, path, where, structure, node, choices(where))
+                found[where] = one.result(set())
+    except IntarsiaError as error:
+        raise error.located(url=path) from error.__cause__
+    return found
 
 
 @dataclass(slots=True)

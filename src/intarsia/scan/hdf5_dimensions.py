@@ -209,6 +209,28 @@ class Structure:
             raise FormatError(reason, url=self._path)
         return found
 
+    def below(self, names: list[str], group: Group) -> Iterator[tuple[list[str], Group]]:
+        """Visit a group's groups and theirs, depth first, each before those in it.
+
+        Parameters
+        ----------
+        names, group
+            Path of the group, and the group itself, which is yielded first.
+
+        Raises
+        ------
+        FormatError
+            A group is in itself.
+        """
+        yield names, group
+        place = h5o.get_info(group.id)
+        for scope in group.scopes():
+            if scope is not group and h5o.get_info(scope.id).addr == place.addr:
+                reason = f"the group {'/' + '/'.join(names)!r} is in itself"
+                raise FormatError(reason, url=self._path)
+        for name, member in group.groups.items():
+            yield from self.below([*names, name], self._visit(member, group))
+
     def _descend(self, group: Group, names: list[str]) -> Group | None:
         """Visit groups depth first until the one at the end of the path is reached."""
         if not names:

@@ -13,12 +13,20 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, cast
 
+import numpy as np
+import xarray as xr
 from xarray.coders import CFDatetimeCoder, CFTimedeltaCoder
 
+from intarsia.array import VirtualArray
 from intarsia.cf import Options
-from intarsia.errors import UnsupportedError
+from intarsia.errors import CorruptStore, UnsupportedError
+from intarsia.segments import SOURCE
+from intarsia.xarray.internals import data_of, variables_of
 
-__all__ = ["check_choices", "choices_json", "union_of"]
+__all__ = ["CHOICES", "check_choices", "choices_json", "choices_of", "with_choices"]
+
+CHOICES = "intarsia_choices"
+"""Key of `xarray.Dataset.encoding` for choices that no virtual array carries."""
 
 DECODERS = tuple(field.name for field in fields(Options))
 """Arguments that say how to decode."""
@@ -97,6 +105,8 @@ def check_choices(
     ------
     UnsupportedError
         Naming the first argument that differs, and both values.
+    CorruptStore
+        If what is recorded is nothing that `choices_json` gave.
     """
     given = [name for name, value in decoders.items() if value is not None]
     if decode_cf is False:
@@ -127,7 +137,13 @@ def _default(name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _chosen(choices: str) -> Mapping[str, Any]:
-    return json.loads(choices) if choices else {}
+    try:
+        found: Any = json.loads(choices) if choices else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise CorruptStore(f"what was chosen is not told by {choices[:80]!r}")
+    return cast("dict[str, Any]", found)
 
 
 def _shown(value: Any) -> str:
@@ -135,12 +151,40 @@ def _shown(value: Any) -> str:
     if not isinstance(value, dict):
         return repr(value)
     told = cast("dict[str, Any]", value)
-    if "by_variable" in told:
-        inner = ", ".join(f"{k!r}: {_shown(v)}" for k, v in told["by_variable"].items())
-        return f"{{{inner}}}"
-    return f"{told['coder']}({', '.join(f'{k}={v!r}' for k, v in told.items() if k != 'coder')})"
+    by_name = told.get("by_variable")
+    if isinstance(by_name, dict):
+        named = cast("dict[str, Any]", by_name).items()
+        return f"{{{', '.join(f'{name!r}: {_shown(item)}' for name, item in named)}}}"
+    parameters = ", ".join(f"{name}={item!r}" for name, item in told.items() if name != "coder")
+    return f"{told.get('coder')}({parameters})"
 
 
-def union_of(choices: Iterable[str]) -> list[str]:
-    """Different choices, each once, in order."""
-    return sorted(set(choices))
+def with_choices(dataset: xr.Dataset, choices: Iterable[str]) -> xr.Dataset:
+    """Remember how variables that are loaded were decoded; virtual ones know by themselves.
+
+    Parameters
+    ----------
+    dataset
+        Its encoding is changed.
+    choices
+        What `choices_json` gave for its sources.
+    """
+    different = sorted(set(choices))
+    if different not in ([], [""]):
+        dataset.encoding[CHOICES] = tuple(different)
+    return dataset
+
+
+def choices_of(dataset: xr.Dataset) -> list[str]:
+    """What was asked for when the sources of a dataset were opened, each choice once."""
+    found: set[str] = set(dataset.encoding.get(CHOICES, ()))
+    for variable in variables_of(dataset).values():
+        data = data_of(variable)
+        if isinstance(data, VirtualArray):
+            segments = data.segments
+            scans = segments.sources.scans
+            for block in segments.blocks:
+                numbers: list[int] = np.unique(block.column(SOURCE)).tolist()
+                used = [number for number in numbers if number >= 0]
+                found.update(["" if scans is None else scans[number] for number in used])
+    return sorted(found)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from xarray.core.indexing import PandasIndexingAdapter
-from xarray.indexes import PandasIndex
+from xarray.core.indexing import ExplicitlyIndexed, PandasIndexingAdapter
+from xarray.indexes import PandasIndex, PandasMultiIndex
 
 type Variables = dict[Hashable, xr.Variable]
 
@@ -109,6 +109,11 @@ def assigned(dataset: xr.Dataset, coords: Any) -> xr.Dataset:
     return dataset.assign_coords(coords)
 
 
+def with_plain_index(dataset: xr.Dataset, name: Hashable) -> xr.Dataset:
+    """The dataset with a plain index for a coordinate along another dimension."""
+    return dataset.set_xindex([name], PandasIndex)
+
+
 def new_defaults() -> bool:
     """Whether the user chose xarray's new defaults for combining."""
     return bool(xr.get_options()["use_new_combine_kwarg_defaults"])
@@ -122,3 +127,63 @@ def combine_nested(datasets: Any, concat_dims: list[Any], arguments: dict[str, A
 def shallow(variable: xr.Variable) -> xr.Variable:
     """A copy of a variable that shares its values."""
     return variable.copy(deep=False)
+
+
+def is_index(variable: xr.Variable) -> bool:
+    """Whether a variable holds the values of an index, which are in memory."""
+    return isinstance(variable._data, PandasIndexingAdapter)
+
+
+def is_lazy(variable: xr.Variable) -> bool:
+    """Whether a variable is of dask, or wrapped by xarray around what a file holds."""
+    return isinstance(variable._data, ExplicitlyIndexed) or hasattr(variable._data, "dask")
+
+
+def in_memory(variable: xr.Variable) -> bool:
+    """Whether a variable's values are in memory already."""
+    return bool(variable._in_memory)
+
+
+def multi_index_of(dataset: xr.Dataset, name: Hashable) -> str | None:
+    """Name of the dimension whose index of several levels a coordinate belongs to, if it does."""
+    index = dataset._indexes.get(name)
+    return str(index.dim) if isinstance(index, PandasMultiIndex) else None
+
+
+def computed(variables: Sequence[xr.Variable]) -> list[npt.NDArray[Any]]:
+    """Values of lazy variables; those of dask are computed together."""
+    of_dask = [variable._data for variable in variables if hasattr(variable._data, "dask")]
+    ready: Any = iter(())
+    if of_dask:
+        import dask
+
+        compute: Any = dask.compute  # pyright: ignore[reportPrivateImportUsage]
+        ready = iter(compute(*of_dask))
+    return [
+        np.asarray(next(ready)) if hasattr(variable._data, "dask") else variable.values
+        for variable in variables
+    ]
+
+
+def tree_of(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """A tree of datasets by path."""
+    return xr.DataTree.from_dict(dict(groups))
+
+
+def tree_with(tree: xr.DataTree, change: Callable[[xr.Dataset], xr.Dataset]) -> xr.DataTree:
+    """The tree with every dataset changed."""
+    return tree.map_over_datasets(change)  # pyright: ignore[reportReturnType]
+
+
+def nodes_of(tree: xr.DataTree) -> dict[str, xr.Dataset]:
+    """Datasets of a tree's nodes by path, seen from its root, without what they inherit."""
+    root = tree.path.rstrip("/")
+    return {
+        "/" + node.path.removeprefix(root).strip("/"): node.to_dataset(inherit=False)
+        for node in tree.subtree
+    }
+
+
+def qualified_name(data: Any) -> str:
+    """Name of an object's type, for messages."""
+    return f"{type(data).__module__}.{type(data).__qualname__}"

@@ -1,39 +1,24 @@
-"""One file as a dataset: scanned, the small and the timely loaded, the rest virtual."""
+"""One file, or one saved store, as a dataset whose large variables are virtual."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from intarsia.array import VirtualArray, load_together
-from intarsia.cf import (
-    Options,
-    RawVariable,
-    UnrecognisedDecoding,
-    VirtualVariable,
-    decode,
-    time_like,
-)
-from intarsia.encoding import Codec, Encoding
-from intarsia.errors import UnsupportedError, UnsupportedVariable, UpstreamFault
-from intarsia.references import References, Sources
+from intarsia.array import VirtualArray
+from intarsia.cf import Options
+from intarsia.errors import UnsupportedError
 from intarsia.scan.hdf5 import scan
-from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia
 from intarsia.xarray.choices import choices_json
-from intarsia.xarray.internals import assigned, data_of, indexes_of, updated, variables_of
-from intarsia.xarray.notes import with_notes
-
-type Unsupported = Literal["raise", "copy", "skip"]
-
-LOADED_KINDS = "bcOSUVMm"
-"""Kinds of dtype that are loaded: bool, complex, objects, strings, compounds, times."""
+from intarsia.xarray.indexing import with_default_indexes
+from intarsia.xarray.internals import data_of, updated, variables_of
+from intarsia.xarray.recognising import looks_like_store
+from intarsia.xarray.reopening import reopened
+from intarsia.xarray.scanned import Unsupported, dataset_of
 
 
 def open_dataset(
@@ -53,32 +38,39 @@ def open_dataset(
     phony_dims: Literal["sort", "access"] | None = None,
     loadable_variables: Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
+    containers: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Open one netCDF4 or HDF5 file as a dataset whose large variables are virtual.
+    """Open one netCDF4 or HDF5 file, or one saved store, as a dataset with virtual variables.
 
-    The dataset equals ``xarray.open_dataset(filename_or_obj, engine="h5netcdf")``, bit for bit, and
-    can be combined with others without being read.
+    Of a file, the dataset equals ``xarray.open_dataset(filename_or_obj, engine="h5netcdf")``, bit
+    for bit; of a store, it equals the dataset that was saved. It can be combined with others
+    without being read.
 
     Parameters
     ----------
     filename_or_obj : str or path
-        A local file.
+        A local file, or a store: a folder or zip file that `Dataset.intarsia.save` has written.
     group : str, optional
-        Path of the HDF5 group to open; the root group by default.
+        Path of the group to open; the root group by default.
     chunks : int, dict, "auto" or None, default: None
         As for `xarray.open_dataset`, with one difference: None leaves variables virtual. ``{}``
         gives dask arrays with blocks that follow the source's chunks.
     decode_cf, mask_and_scale, decode_times, decode_timedelta, use_cftime : optional
     concat_characters, decode_coords, drop_variables, create_default_indexes : optional
-        As for `xarray.open_dataset`, with its defaults.
+        As for `xarray.open_dataset`, with its defaults. A store holds what was decoded when its
+        files were opened: for another decoding than that one, open the files again.
     phony_dims : {"sort", "access"}, optional
         As for xarray's h5netcdf engine: how to name dimensions of plain HDF5 files.
     loadable_variables : iterable of str, optional
         Names of variables to load besides those that always are: index coordinates, 0-d, time-like,
-        string, bool, complex and compound variables.
+        string, bool, complex and compound variables; of a store, those that were copied into it.
     unsupported : {"raise", "copy", "skip"}, default: "raise"
-        What to do with variables that can't be expressed as references: let them appear and raise
-        when they are read, load them where the library can, or leave them out.
+        What to do with variables of a file that can't be expressed as references: let them appear
+        and raise when they are read, load them where the library can, or leave them out.
+    containers : mapping, optional
+        Of a store: where the containers of its sources are now, by name (``intarsia info`` lists
+        them), as a place or as ``{"location": ..., "pin": ...}``. The others are where the store
+        says.
 
     Returns
     -------
@@ -89,6 +81,10 @@ def open_dataset(
     ------
     SourceError, FormatError
         If the file can't be read, or is no HDF5 file.
+    StoreError
+        If a store is damaged, or has no such group.
+    UnsupportedError
+        If a store is asked for another decoding than its files were opened with.
     UnsupportedVariable
         With ``unsupported="copy"``, if a variable can't be read by the library either.
     UpstreamFault
@@ -98,34 +94,54 @@ def open_dataset(
     --------
     >>> ds = intarsia.open_dataset("sst.nc")  # doctest: +SKIP
     """
-    options = Options.parse(
-        decode_cf=decode_cf,
-        mask_and_scale=mask_and_scale,
-        decode_times=decode_times,
-        decode_timedelta=decode_timedelta,
-        use_cftime=use_cftime,
-        concat_characters=concat_characters,
-        decode_coords=decode_coords,
-    )
+    decoders: dict[str, Any] = {
+        "decode_cf": decode_cf,
+        "mask_and_scale": mask_and_scale,
+        "decode_times": decode_times,
+        "decode_timedelta": decode_timedelta,
+        "use_cftime": use_cftime,
+        "concat_characters": concat_characters,
+        "decode_coords": decode_coords,
+    }
+    options = Options.parse(**decoders)
+    check_unsupported(unsupported)
+    path = local_path(filename_or_obj)
+    if looks_like_store(path):
+        dataset = reopened(
+            path,
+            group=group,
+            drop_variables=drop_variables,
+            loadable_variables=loadable_variables,
+            containers=containers,
+            create_default_indexes=create_default_indexes,
+            phony_dims=phony_dims,
+            **decoders,
+        )
+    else:
+        no_containers(containers, path)
+        choices = choices_json(options, group=group, phony_dims=phony_dims)
+        dataset = dataset_of(
+            scan(path, group=group, phony_dims=phony_dims, choices=choices),
+            options,
+            drop_variables=drop_variables,
+            loadable_variables=loadable_variables,
+            unsupported=unsupported,
+        )
+        if create_default_indexes:
+            dataset = with_default_indexes(dataset)
+    return dataset if chunks is None else chunk(dataset, chunks)
+
+
+def check_unsupported(unsupported: str) -> None:
+    """Refuse what the argument can't be."""
     if unsupported not in ("raise", "copy", "skip"):
         raise ValueError(f"unsupported must be 'raise', 'copy' or 'skip', got {unsupported!r}")
-    path = local_path(filename_or_obj)
-    choices = choices_json(options, group=group, phony_dims=phony_dims)
-    scanned = scan(path, group=group, phony_dims=phony_dims, choices=choices)
-    asked = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-    dropped = set(asked)
-    supported = replace(scanned, variables=_supported(scanned, dropped, unsupported))
-    dataset = _decode(supported, options, dropped, set(loadable_variables or ()), unsupported)
-    notes = [
-        f"left out of {path}: {name!r}, {_reason(scanned, str(name))}"
-        for name in scanned.variables
-        if name not in dataset.variables and name not in asked
-    ]
-    dataset = with_notes(dataset, notes)
-    if create_default_indexes:
-        dataset = _with_indexes(dataset)
-    dataset.encoding |= {"unlimited_dims": set(scanned.unlimited), "source": path}
-    return dataset if chunks is None else chunk(dataset, chunks)
+
+
+def no_containers(containers: Mapping[str, Any] | None, path: str) -> None:
+    """Refuse places of containers where there are none."""
+    if containers:
+        raise ValueError(f"containers= is for saved stores, and {path} is a file")
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
@@ -161,179 +177,3 @@ def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:
                 asked = {dim: size for dim, size in dict(chunks).items() if dim in preferred}
             variables[name] = variable.chunk(preferred | asked)
     return updated(dataset, variables)
-
-
-def _supported(
-    scanned: Scanned, dropped: set[str], unsupported: Unsupported
-) -> dict[str, ScannedVariable]:
-    """Settle what becomes of variables that no reference can express."""
-    result: dict[str, ScannedVariable] = {}
-    for name, variable in scanned.variables.items():
-        data = variable.data
-        if name in dropped or not isinstance(data, Opaque) or _copied(variable, data):
-            result[name] = variable
-            continue
-        if unsupported == "skip":
-            dropped.add(name)
-        if unsupported == "copy" and data.loader is None:
-            raise _unsupported(data, scanned.sources.url(0), name)
-        if unsupported == "raise":
-            variable = replace(variable, data=refusing(data, scanned.sources, name))
-        result[name] = variable
-    return result
-
-
-def _reason(scanned: Scanned, name: str) -> str:
-    """Why a variable was left out."""
-    data = scanned.variables[name].data
-    return data.reason if isinstance(data, Opaque) else "which xarray would decode wrongly"
-
-
-def _copied(variable: ScannedVariable, data: Opaque) -> bool:
-    """Whether a variable is of the kinds that are always loaded, and can be."""
-    if data.loader is None:
-        return False
-    metadata: Mapping[str, Any] = getattr(variable.encoding.get("dtype"), "metadata", None) or {}
-    return data.dtype.kind in LOADED_KINDS or "enum" in metadata or not data.shape
-
-
-def _unsupported(data: Opaque, url: str, name: str) -> UnsupportedVariable:
-    remedy = data.remedy or "drop it with drop_variables= or unsupported='skip'"
-    return UnsupportedVariable(data.reason, url=url, array=name, remedy=remedy)
-
-
-def refusing(
-    data: Opaque,
-    sources: Sources,
-    name: str,
-    kind: Literal["unsupported", "fault"] = "unsupported",
-) -> VirtualArray:
-    """A virtual array of the right shape and type that raises when it is read."""
-    refusal = Codec.make("refused", kind=kind, reason=data.reason, remedy=data.remedy)
-    if data.dtype.hasobject:
-        steps = (Codec.make("cast", dtype=data.dtype.str),)
-        encoding = Encoding((refusal,), np.dtype("V1"), steps)
-    else:
-        encoding = Encoding((refusal,), data.dtype)
-    return VirtualArray.from_source(
-        sources,
-        0,
-        data.shape,
-        tuple(max(size, 1) for size in data.shape),
-        encoding,
-        np.zeros((), encoding.parameters),
-        References.inlined(b""),
-        name=name,
-        notes=[f"reading it raises: {data.reason}"],
-    )
-
-
-def _decode(
-    scanned: Scanned,
-    options: Options,
-    dropped: set[str],
-    loadable: set[str],
-    unsupported: Unsupported,
-) -> xr.Dataset:
-    """Load what has to be loaded, decode everything, and put it together as xarray does."""
-    stubs = {name: _raw(variable, None) for name, variable in scanned.variables.items()}
-    wanted = set(time_like(stubs, options)) | (loadable & scanned.variables.keys())
-    for name, variable in scanned.variables.items():
-        data = variable.data
-        small = not data.shape or variable.dims == (name,)
-        if small or data.dtype.kind in LOADED_KINDS or isinstance(data, Opaque):
-            wanted.add(name)
-    wanted -= {name for name in wanted if _refused(scanned.variables[name], name)}
-    values = _load(scanned, (wanted - dropped) & scanned.variables.keys())
-    while True:
-        raw = {n: _raw(v, values.get(n)) for n, v in scanned.variables.items()}
-        try:
-            decoded = decode(
-                raw, scanned.attrs, options, drop_variables=sorted(dropped), on_fault="collect"
-            )
-            break
-        except UnrecognisedDecoding as found:
-            values |= _load(scanned, set(found.reasons))
-        except (ValueError, TypeError, OverflowError, KeyError) as error:
-            raise UpstreamFault(
-                f"xarray can't decode the file: {error}",
-                url=scanned.sources.url(0),
-                remedy="turn that decoding off (decode_times=False), or drop the variable",
-            ) from error
-    variables: dict[str, xr.Variable] = {}
-    for name, variable in decoded.variables.items():
-        if isinstance(variable, VirtualVariable):
-            data = scanned.variables[name].data
-            assert isinstance(data, VirtualArray)
-            recipe = variable.recipe
-            array = data.with_steps(recipe.steps, recipe.parameters)
-            loaded = array.dtype.kind in LOADED_KINDS and not _refused(
-                scanned.variables[name], name
-            )
-            values_or_array = array.load() if loaded else array
-            variables[name] = variable.with_data(values_or_array)
-        else:
-            variables[name] = variable
-    for name, fault in decoded.faults.items():
-        if unsupported != "skip":
-            variables[name] = _faulty(scanned, name, fault)
-    coords = {n: v for n, v in variables.items() if n in decoded.coord_names or v.dims == (n,)}
-    rest = {name: v for name, v in variables.items() if name not in coords}
-    return xr.Dataset(rest, xr.Coordinates(coords, indexes={}), decoded.attrs)
-
-
-def _faulty(scanned: Scanned, name: str, fault: UpstreamFault) -> xr.Variable:
-    """A variable that xarray would decode wrongly: it appears as stored, and raises when read."""
-    variable = scanned.variables[name]
-    data = variable.data
-    if variable.dims == (name,):  # an index can't be made of it
-        raise fault.located(url=scanned.sources.url(0))
-    refused = Opaque(data.shape, data.dtype, fault.reason, fault.remedy or "")
-    array = refusing(refused, scanned.sources, name, kind="fault")
-    return xr.Variable(variable.dims, array, dict(variable.attrs))
-
-
-def _refused(variable: ScannedVariable, name: str) -> bool:
-    """Whether reading raises, and no index has to be made of the values."""
-    data = variable.data
-    if not isinstance(data, VirtualArray) or variable.dims == (name,):
-        return False
-    filters = data.segments.cases[0].encoding.filters
-    return bool(filters) and filters[0].name == "refused"
-
-
-def _raw(variable: ScannedVariable, values: npt.NDArray[Any] | None) -> RawVariable:
-    data = variable.data
-    dtype = data.dtype
-    if isinstance(data, VirtualArray):
-        dtype = data.segments.cases[0].encoding.stored
-    return RawVariable(variable.dims, data.shape, dtype, variable.attrs, variable.encoding, values)
-
-
-def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
-    """Stored values of some variables, read together, in their own byte order."""
-    result: dict[str, npt.NDArray[Any]] = {}
-    virtual: dict[str, VirtualArray] = {}
-    for name in scanned.variables:
-        if name not in names:
-            continue
-        data = scanned.variables[name].data
-        if isinstance(data, VirtualArray):
-            virtual[name] = data
-        elif data.loader is not None:
-            result[name] = data.loader()
-    loaded = load_together(list(virtual.values()))
-    for (name, array), values in zip(virtual.items(), loaded, strict=True):
-        stored = array.segments.cases[0].encoding.stored
-        result[name] = values.astype(stored, copy=False)
-    return result
-
-
-def _with_indexes(dataset: xr.Dataset) -> xr.Dataset:
-    """Default indexes for dimension coordinates, as `xarray.open_dataset` makes them."""
-    indexed = {
-        name: variable
-        for name, variable in variables_of(dataset).items()
-        if variable.dims == (name,) and name not in indexes_of(dataset)
-    }
-    return assigned(dataset, xr.Coordinates(indexed)) if indexed else dataset

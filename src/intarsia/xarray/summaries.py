@@ -169,7 +169,8 @@ class Stored(NamedTuple):
         if form != MISSING and page.states is not None and page.states[place] == INLINE:
             layout = "compact"
         source = first[SOURCE]
-        if source >= 0 and segments.sources.url(source) != url:
+        own = source >= 0 and segments.sources.url(0) == url  # else `url` is that of a store
+        if own and segments.sources.url(source) != url:
             layout = "external"
         chunks = tuple(first[block.fields.chunk]) if layout == "chunked" else None
         return cls(encoding, row, holes, padded, layout, chunks, page.masks is not None)

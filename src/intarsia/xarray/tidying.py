@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import xarray as xr
 from intarsia.array import LazyArray, VirtualArray
 from intarsia.combine import Decision, Report
 from intarsia.references import Sources
+from intarsia.xarray.choices import CHOICES, with_choices
 from intarsia.xarray.internals import data_of, updated, variables_of, with_data, with_encoding
 from intarsia.xarray.notes import notes_of, with_notes
 from intarsia.xarray.pile import Pile
@@ -43,6 +45,8 @@ def tidied(combined: xr.Dataset, pile: Pile, decision: Decision) -> xr.Dataset:
     result.encoding = {}
     of_files = dict.fromkeys(note for dataset in pile.datasets for note in notes_of(dataset))
     result = with_notes(result, [*notes.get("", ()), *of_files])
+    choices = [ds.encoding.get(CHOICES, ("",)) for ds in pile.datasets]
+    result = with_choices(result, chain.from_iterable(choices))
     unlimited = [set(ds.encoding.get("unlimited_dims", ())) for ds in pile.datasets]
     if unlimited and all(dims == unlimited[0] for dims in unlimited):
         result.encoding["unlimited_dims"] = unlimited[0]
