@@ -11,9 +11,19 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from intarsia.errors import SourceMissing
+import intarsia
+from intarsia.errors import IntarsiaError, SourceMissing
 
-__all__ = ["add_combining", "call", "files", "keywords", "workers"]
+__all__ = [
+    "add_combining",
+    "call",
+    "count",
+    "files",
+    "keywords",
+    "opened",
+    "tolerance",
+    "workers",
+]
 
 _DURATION = re.compile(r"(?P<number>\d+)(?P<unit>ns|us|ms|s|m|h|D)")
 
@@ -74,7 +84,7 @@ def add_combining(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-decode-times", action="store_true", help="leave times as numbers")
     group.add_argument("--use-cftime", action="store_true", help="decode times to cftime objects")
     group.add_argument(
-        "-j", "--jobs", type=_count, default=1, metavar="N", help="open files in N processes"
+        "-j", "--jobs", type=count, default=1, metavar="N", help="open files in N processes"
     )
 
 
@@ -106,14 +116,15 @@ def tolerance(text: str) -> Any:
         ) from None
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Read a number of things of which there is one at least."""
     try:
-        count = int(text)
+        number = int(text)
     except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
-    return count
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return number
 
 
 def files(args: argparse.Namespace) -> list[Any]:
@@ -188,6 +199,26 @@ def call(args: argparse.Namespace) -> str:
     parts = [repr(args.paths[0]) if one and len(args.concat_dim or ()) < 2 else "files"]
     parts += [f"{name}={value!r}" for name, value in keywords(args).items()]
     return f"intarsia.open_mfdataset({', '.join(parts)})"
+
+
+def opened(paths: list[Any], given: dict[str, Any]) -> Any:
+    """Open and combine files.
+
+    Raises
+    ------
+    IntarsiaError
+        If they can't be combined as asked, also where it is xarray that refuses.
+    """
+    try:
+        return intarsia.open_mfdataset(paths, **given)
+    except IntarsiaError:
+        raise
+    except ValueError as error:
+        # what xarray refuses by itself
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise IntarsiaError(
+            f"can't be combined as asked: {reason}", remedy="`intarsia check` may say more"
+        ) from error
 
 
 @contextmanager

@@ -8,9 +8,7 @@ import json
 import re
 from typing import Any
 
-import intarsia
-from intarsia.cli.combining import add_combining, files, keywords, workers
-from intarsia.errors import IntarsiaError
+from intarsia.cli.combining import add_combining, files, keywords, opened, workers
 
 _SELECTION = re.compile(
     r"(?P<dim>[^=]+)=(?:(?P<index>-?\d+)|(?P<start>-?\d*):(?P<stop>-?\d*)(?::(?P<step>-?\d*))?)"
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """
     given = keywords(args)
     with workers(args) as executor:
-        dataset = _opened(files(args), {**given, "executor": executor})
+        dataset = opened(files(args), {**given, "executor": executor})
     if args.variable:
         absent = [name for name in args.variable if name not in dataset.variables]
         if absent:
@@ -71,19 +69,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(explanation)
     return 0
-
-
-def _opened(paths: list[Any], given: dict[str, Any]) -> Any:
-    try:
-        return intarsia.open_mfdataset(paths, **given)
-    except IntarsiaError:
-        raise
-    except ValueError as error:
-        # what xarray refuses by itself
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise IntarsiaError(
-            f"can't be combined as asked: {reason}", remedy="`intarsia check` may say more"
-        ) from error
 
 
 def selection(text: str) -> tuple[str, int | slice]:

@@ -8,9 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import intarsia
-from intarsia.cli import check, demo, explain
+from intarsia.cli import build, check, demo, explain, info, verify
 
-COMMANDS: dict[str, Any] = {"check": check, "explain": explain, "demo": demo}
+COMMANDS: dict[str, Any] = {
+    "check": check,
+    "explain": explain,
+    "build": build,
+    "info": info,
+    "verify": verify,
+    "demo": demo,
+}
 """The module of each command."""
 
 
@@ -29,7 +36,8 @@ def make_parser() -> argparse.ArgumentParser:
         "them, bit for bit.",
         epilog="examples:\n"
         "  intarsia check 'sst/*.nc' --concat-dim time\n"
-        "  intarsia explain 'sst/*.nc' --concat-dim time --isel time=0:10\n"
+        "  intarsia build 'sst/*.nc' --concat-dim time -o sst.intarsia\n"
+        "  intarsia verify sst.intarsia --sample 1000\n"
         "  intarsia demo\n\n"
         "`intarsia COMMAND --help` tells all about one of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

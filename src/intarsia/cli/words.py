@@ -16,6 +16,7 @@ OPTIONS = (
     "drop_variables",
     "group",
     "join",
+    "max_copied",
     "on_conflict",
     "on_error",
     "phony_dims",
@@ -28,7 +29,12 @@ SWITCHES = {
     "mask_and_scale=False": "--no-mask-and-scale",
     "decode_times=False": "--no-decode-times",
     "use_cftime=True": "--use-cftime",
+    "mode='w'": "--overwrite",
+    "by_label=False": "--no-labels",
 }
+
+_PIN = re.compile(r"containers=\{'?([\w.-]+)'?: \{'pin': '(\w+)'\}\}")
+_PLACE = re.compile(r"containers=\{'?([\w.-]+)'?: place\}")
 
 _OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:'(\w+)')?")
 
@@ -44,6 +50,7 @@ def in_words(text: str) -> str:
     text = text.replace(os.getcwd().rstrip(os.sep) + os.sep, "")
     for argument, switch in SWITCHES.items():
         text = text.replace(argument, switch)
+    text = _PLACE.sub(r"--container \1=PATH", _PIN.sub(r"--pin \1=\2", text))
     return _OPTION.sub(_option, text)
 
 

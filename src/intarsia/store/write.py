@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from intarsia.array import VirtualArray
+from intarsia.array.reprs import human
 from intarsia.errors import IntarsiaError, StoreError
 from intarsia.io.fetch import sampled
 from intarsia.io.placing import is_own_source, plan_containers
@@ -64,7 +65,7 @@ class Summary:
     def __str__(self) -> str:
         kept = self.variables - self.copied
         return (
-            f"{self.path}: {_bytes(self.nbytes)} for {_bytes(self.source_nbytes)} in "
+            f"{self.path}: {human(self.nbytes)} for {human(self.source_nbytes)} in "
             f"{self.sources:,} {_plural('source', self.sources)}\n"
             f"  {kept} {_plural('variable', kept)} by reference "
             f"({self.segments:,} {_plural('segment', self.segments)}, "
@@ -75,15 +76,6 @@ class Summary:
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError
 
 
 def write(

@@ -12,6 +12,6 @@ from intarsia.xarray.verifying.results import (
     VariableResult,
     Verification,
 )
-from intarsia.xarray.verifying.verify import verify
+from intarsia.xarray.verifying.run import verify
 
 __all__ = ["Changed", "Difference", "Uncompared", "VariableResult", "Verification", "verify"]

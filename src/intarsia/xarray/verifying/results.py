@@ -261,13 +261,13 @@ class Verification:
         return self.text()
 
 
-_HEADERS = ("variable", "", "elements", "compared", "constant", "sources", "by label")
+_HEADERS = ("variable", "values", "elements", "compared", "constant", "sources", "by label")
 
 
 def _row(one: VariableResult) -> tuple[str, ...]:
     return (
         one.variable,
-        "copied" if one.copied else "by reference",
+        "copied" if one.copied else "referred",
         f"{one.elements:,}",
         f"{one.compared:,}",
         f"{one.constants:,}",
