@@ -346,6 +346,16 @@ def test_impossible_headers_are_refused(begin: bytes, error: type[ChunkError] | 
         unpack(begin, SHAPE, TABLE, len(begin))
 
 
+def test_one_part_that_covers_the_chunk_has_the_short_form() -> None:
+    one = full()
+    record = (len(one) - HEAD - 2 - 24) // 2
+    body = bytearray(one[HEAD : HEAD + record])
+    body[-24:-8] = struct.pack("<2q", *SHAPE)
+    head = b"ISW\x01" + struct.pack("<IQ", 1, HEAD + record + 1)
+    with pytest.raises(CorruptChunk, match="short form"):
+        unpack(head + body + b"\x07", SHAPE, TABLE)
+
+
 def test_a_short_constant_has_no_bytes() -> None:
     sound = short(state=1, elements=0, strides=(0, 0))
     assert unpack(sound[:-24], SHAPE, TABLE, len(sound) - 24).nbytes[0] == 0

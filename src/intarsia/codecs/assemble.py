@@ -19,7 +19,7 @@ from intarsia.codecs.chunks import CONSTANT, Parts, decoded_nbytes, unpack
 from intarsia.encoding import Encoding
 from intarsia.errors import CorruptChunk
 
-__all__ = ["Chosen", "assemble", "decode_chunk", "meeting"]
+__all__ = ["Chosen", "assemble", "decode_chunk", "meeting", "whole"]
 
 type Array = npt.NDArray[Any]
 type IntArray = npt.NDArray[Any]
@@ -61,17 +61,27 @@ def decode_chunk(
     decoded_nbytes(shape, dtype.itemsize)
     parts = unpack(data, shape, table, len(data))
     if parts.covers(shape):
-        return _whole(parts, data[len(data) - int(parts.nbytes[0]) :], shape, table, dtype)
+        return whole(parts, data[len(data) - int(parts.nbytes[0]) :], shape, table, dtype)
     begin = parts.offsets(shape).tolist()
     buffers = [data[b : b + n] for b, n in zip(begin, parts.nbytes.tolist(), strict=True)]
     corner = (0,) * len(shape)
     return assemble(parts, np.arange(len(parts)), buffers, table, (corner, shape), dtype, fill)
 
 
-def _whole(
+def whole(
     parts: Parts, data: memoryview, shape: Sequence[int], table: CaseTable, dtype: np.dtype[Any]
 ) -> Array:
-    """The chunk that one part covers, without copying where that can be."""
+    """Decode a chunk that one part covers, without copying where that can be.
+
+    Parameters
+    ----------
+    parts
+        The one part.
+    data
+        Its bytes.
+    shape, table, dtype
+        As for `decode_chunk`.
+    """
     encoding = table.encodings[int(parts.case[0])]
     rows = np.frombuffer(parts.parameters, encoding.parameters)
     if parts.state[0] == CONSTANT:

@@ -176,6 +176,8 @@ def unpack(
         width,
         bytes(data[first:end]),
     )
+    if parts.covers(shape):
+        raise CorruptChunk("its one part covers it, but doesn't have the short form")
     _check_states(parts, table)
     _check_lengths(parts, end, size)
     check_disjoint(start, start + extent)

@@ -22,7 +22,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest
 from zarr.core.common import concurrent_map
 from zarr.core.config import config
 
-from intarsia.codecs.assemble import Chosen, assemble, decode_chunk, meeting
+from intarsia.codecs.assemble import Chosen, assemble, decode_chunk, meeting, whole
 from intarsia.codecs.cases import CaseTable, merge_tables
 from intarsia.codecs.cases_types import entries
 from intarsia.codecs.chunks import HEAD, Parts, header_nbytes, pack, record_type, unpack
@@ -41,6 +41,8 @@ __all__ = ["SwitchCodec", "merge_tables"]
 NAME = "intarsia.switch"
 MAX_GAP = 1 << 12
 """Bytes of unwanted parts that are fetched to save a request."""
+WHOLE_BYTES = 1 << 16
+"""Chunks that decode to at most so many bytes are fetched as they are, by one request."""
 INLINE_BYTES = 1 << 18
 """Chunks of more bytes are decoded in another thread than the event loop's."""
 
@@ -167,10 +169,12 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
         """Decode a selection; asks for bytes by what it yields."""
         shape, make = chunk_spec.shape, chunk_spec.prototype.nd_buffer.from_numpy_array
         dtype, fill = chunk_spec.dtype.to_native_dtype(), chunk_spec.fill_value
-        box = _box_of(selection, shape)
+        box = _box_of(selection, shape) if prod(shape) * dtype.itemsize > WHOLE_BYTES else None
         if box is None:
-            (whole,) = yield [None]
-            return None if whole is None else self._decode_sync(whole, chunk_spec)[selection]
+            (everything,) = yield [None]
+            if everything is None:
+                return None
+            return self._decode_sync(everything, chunk_spec)[selection]
         short = record_type(len(shape), True).itemsize + int(self.cases.widths.max())
         (start,) = yield [RangeByteRequest(0, HEAD + short)]
         if start is None:
@@ -183,21 +187,26 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
                 return None
             header = memoryview(b"".join((header, _bytes(rest))))
         parts = unpack(header, shape, self.cases)
+        if parts.covers(shape):
+            rest = None
+            if parts.nbytes[0]:
+                (rest,) = yield [OffsetByteRequest(size)]
+            data = memoryview(b"") if rest is None else _bytes(rest)
+            return make(np.asarray(whole(parts, data, shape, self.cases, dtype)[selection]))
         numbers = meeting(parts, box.chosen)
         runs = _runs(parts, numbers, shape)
         found: Sequence[Buffer | None] = []
         if runs:
-            found = yield [_request(begin, end) for begin, end, _ in runs]
+            found = yield [RangeByteRequest(begin, end) for begin, end, _ in runs]
         buffers: dict[int, memoryview] = {}
         for (begin, end, members), buffer in zip(runs, found, strict=True):
             data = memoryview(b"") if buffer is None else _bytes(buffer)
-            if end >= 0 and len(data) != end - begin:
+            if len(data) != end - begin:
                 raise WrongLength(f"{len(data)} bytes of {end - begin} could be had")
             for number, offset, length in members:
-                first = offset - begin
-                buffers[number] = data[first:] if length < 0 else data[first : first + length]
-        data = [buffers.get(number, memoryview(b"")) for number in numbers.tolist()]
-        found_box = assemble(parts, numbers, data, self.cases, (box.low, box.high), dtype, fill)
+                buffers[number] = data[offset - begin : offset - begin + length]
+        several = [buffers.get(number, memoryview(b"")) for number in numbers.tolist()]
+        found_box = assemble(parts, numbers, several, self.cases, (box.low, box.high), dtype, fill)
         return make(np.asarray(found_box[box.inner]))
 
     # -- encoding --------------------------------------------------------------------------------
@@ -266,20 +275,14 @@ def _bytes(buffer: Buffer) -> memoryview:
     return memoryview(np.ascontiguousarray(buffer.as_numpy_array(), np.uint8))
 
 
-def _request(begin: int, end: int) -> ByteRequest:
-    return OffsetByteRequest(begin) if end < 0 else RangeByteRequest(begin, end)
-
-
 def _runs(
     parts: Parts, numbers: npt.NDArray[Any], shape: Sequence[int]
 ) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
-    """What to fetch for some parts: (begin, end, [(part, offset, length)]); -1: to the end."""
+    """What to fetch for some parts: (begin, end, [(part, offset, length)])."""
     offsets, lengths = parts.offsets(shape).tolist(), parts.nbytes.tolist()
     runs: list[tuple[int, int, list[tuple[int, int, int]]]] = []
     for number in numbers.tolist():
         offset, length = offsets[number], lengths[number]
-        if length < 0:  # the one part there is
-            return [(offset, -1, [(number, offset, -1)])]
         if length == 0:
             continue
         if runs and offset - runs[-1][1] <= MAX_GAP:
