@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from intarsia import errors as errors
+    from intarsia.store.zarr_store import open_store as open_store
     from intarsia.xarray.combining import check as check
     from intarsia.xarray.combining import open_mfdataset as open_mfdataset
     from intarsia.xarray.opening import open_dataset as open_dataset
@@ -28,6 +29,7 @@ __all__ = [
     "open_dataset",
     "open_datatree",
     "open_mfdataset",
+    "open_store",
     "verify",
 ]
 
@@ -37,6 +39,7 @@ _PUBLIC = {
     "open_dataset": "intarsia.xarray.opening",
     "open_datatree": "intarsia.xarray.trees",
     "open_mfdataset": "intarsia.xarray.combining",
+    "open_store": "intarsia.store.zarr_store",
     "verify": "intarsia.xarray.verifying",
 }
 
