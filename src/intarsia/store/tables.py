@@ -203,6 +203,7 @@ class Table:
         CorruptStore
             If it describes what can't be.
         """
+        told.only("rows", "columns", "array", "shards")
         rows = told.integer("rows", 0, MAX_ROWS)
         columns: dict[str, Rule] = {}
         arrays = 0
@@ -217,6 +218,8 @@ class Table:
         shards: list[tuple[int, int]] = []
         name = ""
         if arrays:
+            if not rows:
+                raise told.error("an array for a table without rows")
             name = told.name("array")
             shards = [(size, crc) for size, crc in told.pairs("shards")]
             shard_rows = min(SHARD_ROWS, -(-rows // ROWS) * ROWS)
@@ -227,6 +230,8 @@ class Table:
                 raise told.error(f"column {label!r} is row {rule.array} of {arrays}")
             if rule.lengths is not None and rule.lengths not in columns:
                 raise told.error(f"column {label!r} needs {rule.lengths!r}, which is not there")
+            if rule.lengths is not None and columns[rule.lengths].coding == GAP:
+                raise told.error(f"column {label!r} needs {rule.lengths!r}, which needs another")
         numbers = [rule.array for rule in columns.values() if rule.array is not None]
         if len(set(numbers)) != len(numbers):
             raise told.error("two columns are one row")
@@ -367,14 +372,17 @@ class Rule:
     def parse(cls, told: Reader, rows: int) -> Rule:
         """Read a column's description."""
         if told.has("values"):
+            told.only("values")
             values = told.integers("values")
             if len(values) != rows:
                 raise told.error(f"{len(values)} values for {rows} rows")
             return cls(values=np.array(values, np.int64))
         if told.has("array"):
             coding = told.choice("coding", (PLAIN, DELTA, GAP))
+            told.only("array", "coding", *(["lengths"] if coding == GAP else []))
             lengths = told.text("lengths") if coding == GAP else None
             return cls(array=told.integer("array", 0, 1 << 16), coding=coding, lengths=lengths)
+        told.only("first", "step")
         first, step = told.integer("first"), told.integer("step")
         if abs(first) + abs(step) * rows >= 1 << 62:
             raise told.error("numbers past 2**62")

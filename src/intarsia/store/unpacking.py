@@ -114,6 +114,7 @@ def read_segments(
 
 
 def _block(told: Reader, objects: Objects, ndim: int) -> Block:
+    told.only("source_ndim", "table")
     fields = Fields(ndim, told.integer("source_ndim", 0, 64))
     table = Table.parse(told.child("table"), objects)
     if not 0 < table.rows <= MAX_SEGMENTS:
@@ -136,6 +137,7 @@ def _block(told: Reader, objects: Objects, ndim: int) -> Block:
 
 
 def _case(told: Reader, objects: Objects, encodings: Mapping[str, Encoding]) -> Case:
+    told.only("case", "rows", "parameters")
     key = told.text("case")
     encoding = encodings.get(key)
     if encoding is None:
@@ -176,7 +178,10 @@ class SourceRows:
     """The table of sources as the store has it: read once, and placed in containers."""
 
     def __init__(self, told: Reader, objects: Objects) -> None:
+        told.only("table", "keys", "etags", "samples", "scans")
         self.table = Table.parse(told.child("table"), objects)
+        if set(self.table.labels) != {"container", "size", "mtime_ns", "scan"}:
+            raise told.error("has other columns than sources have", "table")
         rows = self.table.rows
         if rows > MAX_SOURCES:
             raise told.error(f"{rows} sources")
