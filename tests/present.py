@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
@@ -23,7 +25,13 @@ from intarsia.references import INLINE, STORED
 FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
 DEFAULT = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 ZARRS = "zarrs.ZarrsCodecPipeline"
-PIPELINES = [DEFAULT, FUSED, ZARRS]
+PIPELINES = [
+    pytest.param(DEFAULT, id="default"),
+    pytest.param(FUSED, id="fused"),
+    pytest.param(
+        ZARRS, id="zarrs", marks=pytest.mark.skipif(not find_spec("zarrs"), reason="no zarrs")
+    ),
+]
 
 
 def parts_of(array: VirtualArray) -> tuple[Parts, list[bytes]] | None:

@@ -121,7 +121,7 @@ SELECTIONS: list[Any] = [
 
 @pytest.mark.usefixtures("fetched")
 @pytest.mark.parametrize("chunks", [(4, 6, 8), (5, 4, 3), (64, 64, 64)], ids=str)
-@pytest.mark.parametrize("pipeline", [DEFAULT, FUSED], ids=["default", "fused"])
+@pytest.mark.parametrize("pipeline", PIPELINES[:2])
 def test_zarr_python_gives_the_engine_s_values(
     pile: tuple[VirtualArray, np.ndarray], chunks: tuple[int, ...], pipeline: str
 ) -> None:
@@ -230,7 +230,7 @@ class Watched(MemoryStore):
         )
 
 
-@pytest.mark.parametrize("pipeline", [DEFAULT, FUSED], ids=["default", "fused"])
+@pytest.mark.parametrize("pipeline", PIPELINES[:2])
 def test_a_small_selection_fetches_the_parts_it_needs(tmp_path: Path, pipeline: str) -> None:
     values = np.arange(40 * 1000.0).reshape(40, 1000)
     virtual, _ = lay_out(tmp_path / "a.bin", values, (1, 1000))
@@ -253,7 +253,7 @@ def test_a_small_selection_fetches_the_parts_it_needs(tmp_path: Path, pipeline: 
 
 
 @pytest.mark.usefixtures("fetched")
-@pytest.mark.parametrize("pipeline", [DEFAULT, FUSED], ids=["default", "fused"])
+@pytest.mark.parametrize("pipeline", PIPELINES[:2])
 def test_absent_chunks_and_uncovered_elements_are_fill(tmp_path: Path, pipeline: str) -> None:
     values = np.arange(1.0, 13.0).reshape(3, 4)
     virtual, _ = lay_out(tmp_path / "a.bin", values, (2, 2), absent=[1], fill=7)
@@ -430,7 +430,7 @@ def test_merged_arrays_keep_their_chunks_byte_for_byte(tmp_path: Path) -> None:
 # -- writing, where there is one way ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES[:2], ids=["default", "fused"])
+@pytest.mark.parametrize("pipeline", PIPELINES[:2])
 @pytest.mark.parametrize("dtype", ["<i2", ">f8", "u1", "<c8"])
 @pytest.mark.parametrize("names", [(), ("shuffle", "zlib"), ("zlib", "fletcher32"), ("shuffle",)])
 def test_what_is_written_comes_back(pipeline: str, dtype: str, names: tuple[str, ...]) -> None:
