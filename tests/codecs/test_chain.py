@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from intarsia.codecs.chain import chain, constants, groups, place, values, view
 from intarsia.codecs.hdf5 import hdf5_codec
 from intarsia.encoding import Codec, Encoding
 from intarsia.errors import UnsupportedVariable, UpstreamFault, WrongLength
+from tests.codecs.test_chunks import cut
 
 SHUFFLE, ZLIB = Codec.make("shuffle", elementsize=4), Codec.make("zlib")
 
@@ -87,54 +89,30 @@ def test_constants_are_the_fill_decoded() -> None:
     assert values(plain, stored, rows) is stored
 
 
-@settings(max_examples=100, deadline=None)
-@given(data=st.data())
-def test_boxes_are_put_in_their_place(data: st.DataObject) -> None:
-    ndim = data.draw(st.integers(0, 3))
-    shape = tuple(data.draw(st.integers(1, 6)) for _ in range(ndim))
-    out = np.zeros(shape, "f8")
-    expected = out.copy()
-    source = np.arange(1, 200, dtype=">i2")
+@settings(max_examples=60, deadline=None)
+@given(boxes=cut(), data=st.data())
+def test_boxes_are_put_in_their_place(boxes: Any, data: st.DataObject) -> None:
+    shape, pieces = boxes
+    out, expected = np.zeros(shape), np.zeros(shape)
+    source = np.arange(1, 300, dtype=">i2")
     steps = np.array([step // 8 for step in out.strides], np.int64)
-    boxes = []
-    for _ in range(data.draw(st.integers(1, 5))):
-        start = [data.draw(st.integers(0, n - 1)) for n in shape]
-        count = [data.draw(st.integers(1, n - low)) for n, low in zip(shape, start, strict=True)]
-        strides = [data.draw(st.integers(-5, 5)) for _ in shape]
-        begin = 90
-        boxes.append((int(np.dot(steps, start)) if ndim else 0, begin, count, strides))
-        index = np.indices(count).reshape(ndim, -1)
-        flat = begin + (np.array(strides, int) @ index if ndim else np.zeros(1, int))
-        where = tuple(slice(a, a + n) for a, n in zip(start, count, strict=True))
-        expected[where] = source[flat].reshape(count)
-    columns = [np.array([box[i] for box in boxes], np.int64) for i in range(4)]
-    bases, begins, counts, strided = columns
-    shaped = (len(boxes), ndim)
-    for number in range(len(boxes)):  # one by one, as boxes overlap here
-        one = slice(number, number + 1)
-        place(
-            out.reshape(-1),
-            steps,
-            bases[one],
-            source,
-            begins[one],
-            counts.reshape(shaped)[one],
-            strided.reshape(shaped)[one],
-        )
-    np.testing.assert_array_equal(out, expected)
-    together = np.zeros(shape, "f8")
-    if len({box[0] for box in boxes}) == 1 or len(boxes) == 1:
-        return
+    strides = [[data.draw(st.integers(-5, 5)) for _ in shape] for _ in pieces]
+    for (start, count), strided in zip(pieces, strides, strict=True):
+        for index in np.ndindex(*count):
+            place_of = tuple(a + i for a, i in zip(start, index, strict=True))
+            expected[place_of] = source[150 + sum(np.multiply(strided, index))]
+    wide = (len(pieces), len(shape))
+    starts = np.array([start for start, _ in pieces], np.int64).reshape(wide)
     place(
-        together.reshape(-1),
+        out.reshape(-1),
         steps,
-        bases,
+        starts @ steps,
         source,
-        begins,
-        counts.reshape(shaped),
-        strided.reshape(shaped),
+        np.full(len(pieces), 150),
+        np.array([count for _, count in pieces], np.int64).reshape(wide),
+        np.array(strides, np.int64).reshape(wide),
     )
-    assert set(together.ravel()) <= {0.0, *source.astype("f8")}
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_small_boxes_of_one_shape_are_put_together() -> None:
