@@ -314,11 +314,11 @@ class References:
 
     @staticmethod
     def merge(tables: Sequence[References]) -> References:
-        """One table with the rows of all, in order; see also `merged_starts`."""
+        """One table with the rows of all, in order; columns of any integer type."""
         if len(tables) == 1:
             return tables[0]
         states = _column([table.states for table in tables], tables, np.uint8)
-        offsets = np.concatenate([table.offsets for table in tables], dtype=np.uint64)
+        offsets = _joined([table.offsets for table in tables], np.uint64)
         inline = b"".join(table.inline for table in tables)
         if inline and states is not None:
             shift = np.cumsum([0] + [len(table.inline) for table in tables[:-1]])
@@ -326,7 +326,7 @@ class References:
             offsets = np.where(states == INLINE, offsets + shifts, offsets)
         return References(
             _tight(offsets),
-            _tight(np.concatenate([table.lengths for table in tables], dtype=np.uint64)),
+            _tight(_joined([table.lengths for table in tables], np.uint64)),
             _column([table.masks for table in tables], tables, np.uint32),
             states,
             _column([table.chunks for table in tables], tables, np.int64),
@@ -340,13 +340,18 @@ def _column(
     """Concatenate an optional column; zeros stand where a table lacks it."""
     if all(column is None for column in columns):
         return None
-    return np.concatenate(
+    return _joined(
         [
             np.zeros(len(table), dtype) if column is None else column
             for column, table in zip(columns, tables, strict=True)
         ],
-        dtype=dtype,
+        dtype,
     )
+
+
+def _joined(columns: Sequence[IntArray], dtype: npt.DTypeLike) -> IntArray:
+    # what a store gives is int64, checked to lie in range
+    return np.concatenate(columns, dtype=dtype, casting="unsafe")
 
 
 def _masks(masks: IntArray | None) -> IntArray | None:

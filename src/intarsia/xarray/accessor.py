@@ -12,7 +12,14 @@ from intarsia.array import LazyArray, VirtualArray
 from intarsia.combine import Report, report_from_parts
 from intarsia.store.write import Summary
 from intarsia.xarray.explaining import Explanation, explain
-from intarsia.xarray.internals import data_of, nodes_of, updated, variables_of, with_data
+from intarsia.xarray.internals import (
+    data_of,
+    nodes_of,
+    unwrapped,
+    updated,
+    variables_of,
+    with_data,
+)
 from intarsia.xarray.notes import notes_of
 from intarsia.xarray.saving import MAX_COPIED, save
 from intarsia.xarray.summaries import parts_of
@@ -230,9 +237,5 @@ class IntarsiaTreeAccessor:
 
 def _unwrapped(data: Any) -> Any:
     """What lies under xarray's own lazy wrappers, if it is one of our arrays."""
-    inner = data
-    while not isinstance(inner, LazyArray):
-        inner = getattr(inner, "array", None)
-        if inner is None:
-            return data
-    return inner
+    inner = unwrapped(data)
+    return inner if isinstance(inner, LazyArray) else data

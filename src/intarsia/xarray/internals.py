@@ -129,6 +129,16 @@ def shallow(variable: xr.Variable) -> xr.Variable:
     return variable.copy(deep=False)
 
 
+def unwrapped(data: Any) -> Any:
+    """What lies under xarray's lazy wrappers."""
+    while isinstance(data, ExplicitlyIndexed):
+        inner = getattr(data, "array", None)
+        if inner is None:
+            break
+        data = inner
+    return data
+
+
 def is_index(variable: xr.Variable) -> bool:
     """Whether a variable holds the values of an index, which are in memory."""
     return isinstance(variable._data, PandasIndexingAdapter)
