@@ -62,10 +62,12 @@ class IntarsiaBackend(BackendEntrypoint):
         drop_variables: str | Iterable[str] | None = None,
         **kwargs: Any,
     ) -> dict[str, xr.Dataset]:
-        """Open all groups of a file or a store, by path."""
+        """Open all groups of a file or a store, by path; seen from `group`, where that is given."""
         from intarsia.xarray.trees import open_groups
 
         found = open_groups(filename_or_obj, drop_variables=drop_variables, **kwargs)
+        if kwargs.get("group"):  # as xarray's own engines name them
+            found = {path.strip("/") or ".": dataset for path, dataset in found.items()}
         return {path: _with_preferred(dataset) for path, dataset in found.items()}
 
     def open_datatree(
