@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from zarr.storage import LocalStore
 
 from intarsia.errors import CorruptStore
+from intarsia.store.columns import StoredColumn
 from intarsia.store.parsing import parse
-from intarsia.store.tables import FEW, ROWS, StoredColumn, Table, write_table
+from intarsia.store.tables import FEW, ROWS, Table, write_table
 from tests.store.memory import Memory
 
 

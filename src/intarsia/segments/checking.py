@@ -24,6 +24,15 @@ type IntArray = npt.NDArray[Any]
 LIMIT = 1 << 61
 """Offsets, sizes and volumes stay below, so that sums and differences fit into 64 bits."""
 
+MAX_CHUNK = 1 << 32
+"""Bytes that a chunk decodes to at most, before steps; the limit of HDF5, the largest there is."""
+
+MAX_LISTED = 1 << 26
+"""Written chunks that a sparse segment lists at most; all of them are looked at for a lookup."""
+
+MAX_INLINE = 1 << 24
+"""References of an array to bytes in the store itself."""
+
 MAX_PAINT = 1 << 26
 """Boxes that no cut separates are painted on a grid of at most so many cells."""
 
@@ -39,100 +48,155 @@ def check(segments: Segments) -> None:
     if any(size < 0 for size in segments.shape) or prod(segments.shape) >= LIMIT:
         raise ValueError(f"an array of shape {segments.shape}")
     for block in segments.blocks:
-        _check_block(segments, block)
-    starts = [block.matrix()[:, block.fields.start] for block in segments.blocks]
-    shapes = [block.matrix()[:, block.fields.shape] for block in segments.blocks]
+        _check_block(segments, _Columns(block))
+    boxes = [_Columns(block).boxes() for block in segments.blocks]
     empty = np.zeros((0, segments.ndim), np.int64)
-    check_tiling(np.concatenate([empty, *starts]), np.concatenate([empty, *shapes]), segments.shape)
+    check_tiling(
+        np.concatenate([empty, *(starts for starts, _ in boxes)]),
+        np.concatenate([empty, *(shapes for _, shapes in boxes)]),
+        segments.shape,
+    )
 
 
-def _check_block(segments: Segments, block: Block) -> None:
-    fields, matrix = block.fields, block.matrix()
+class _Columns:
+    """The columns of a block as 64-bit integers; those of equal numbers have one row."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.fields = block.fields
+
+    def __getitem__(self, number: int) -> IntArray:
+        column = self.block.column(number)
+        if len(column) > 1 and column.strides == (0,):
+            column = column[:1]
+        return column.astype(np.int64)
+
+    def of(self, part: slice) -> list[IntArray]:
+        """Some columns next to each other."""
+        return [self[number] for number in range(part.start, part.stop)]
+
+    def boxes(self) -> tuple[IntArray, IntArray]:
+        """Starts and shapes, a row for each segment."""
+        made: list[IntArray] = []
+        for part in (self.fields.start, self.fields.shape):
+            rows = np.empty((len(self.block), part.stop - part.start), np.int64)
+            for dim, column in enumerate(self.of(part)):
+                rows[:, dim] = column
+            made.append(rows)
+        return made[0], made[1]
+
+
+def _check_block(segments: Segments, columns: _Columns) -> None:
+    fields, pages = columns.fields, segments.pages
     if fields.ndim != segments.ndim:
         raise ValueError(f"boxes of {fields.ndim} dimensions in an array of {segments.ndim}")
-    columns = list(matrix.T)
-    start, shape = matrix[:, fields.start], matrix[:, fields.shape]
-    whole = np.array(segments.shape, np.int64)
-    _within("case", columns[CASE], 0, len(segments.cases) - 1)
+    case, form, count, first = (columns[number] for number in (CASE, FORM, COUNT, REF))
+    _within("case", case, 0, len(segments.cases) - 1)
     rows = np.array([len(case.rows) for case in segments.cases])
-    _within("parameter row", columns[ROW], 0, rows[columns[CASE]] - 1)
+    _within("parameter row", columns[ROW], 0, rows[case] - 1)
     _within("source", columns[SOURCE], -1, len(segments.sources) - 1)
-    _within("form", columns[FORM], DENSE, MISSING)
-    _within("box's length", shape, 1, whole)
-    _within("box's start", start, 0, whole - shape)
-    missing = columns[FORM] == MISSING
-    _within("table", columns[PAGE], 0, max(len(segments.pages) - 1, 0))
-    held = np.array([len(page) for page in segments.pages] or [0])[columns[PAGE]]
-    _within("number of references", columns[COUNT], 0, held)
-    _within("first reference", columns[REF], 0, held - columns[COUNT])
-    axis, first, step = (matrix[:, part] for part in (fields.axis, fields.first, fields.step))
-    size, chunk = matrix[:, fields.size], matrix[:, fields.chunk]
-    _within("axis", axis, -1, segments.ndim - 1)
-    _within("size of a source", size, 1, LIMIT)
-    _within("chunk of a source", chunk, 1, LIMIT)
-    _within("step", step, -LIMIT, LIMIT)
-    _within("position in a source", first, 0, size - 1)
-    for dim in range(fields.source_ndim):
-        for other in range(dim):
-            if ((axis[:, dim] == axis[:, other]) & (axis[:, dim] >= 0) & ~missing).any():
-                raise ValueError("two dimensions of a source along one of the array")
-        along = axis[:, dim]
-        length = np.where(along >= 0, _picked(shape, along), 1)
-        # in floating point: a step near the limit, many times, would wrap round
-        last = first[:, dim] + step[:, dim].astype(float) * (length - 1)
-        if ((last < -0.5) | (last > size[:, dim] - 0.5)).any():
-            raise ValueError("a window reaches past the end of its source")
-    grid = -(-size // chunk)
-    if fields.source_ndim:
-        volumes = np.maximum(chunk.astype(float).prod(axis=1), size.astype(float).prod(axis=1))
-        if (volumes >= LIMIT).any():
-            raise ValueError("a source of 2**61 elements or more")
-    counted = grid.prod(axis=1, dtype=np.int64)
-    wrong = (columns[FORM] == DENSE) & (columns[COUNT] != counted)
-    wrong |= (columns[FORM] == AFFINE) & (columns[COUNT] != 1)
+    _within("form", form, DENSE, MISSING)
+    shape = columns.of(fields.shape)
+    for start, length, whole in zip(columns.of(fields.start), shape, segments.shape, strict=True):
+        _within("box's length", length, 1, whole)
+        _within("box's start", start, 0, whole - length)
+    missing = form == MISSING
+    page = columns[PAGE]
+    _within("table", page, 0, max(len(pages) - 1, 0))
+    held = np.array([len(page) for page in pages] or [0])[page]
+    _within("number of references", count, 0, held)
+    _within("first reference", first, 0, held - count)
+    _check_windows(columns, shape, missing)
+    size, chunk = columns.of(fields.size), columns.of(fields.chunk)
+    itemsizes = np.array([case.encoding.stored.itemsize for case in segments.cases])
+    _check_volumes(size, chunk, itemsizes[case])
+    counted = _product([-(-n // edge) for n, edge in zip(size, chunk, strict=True)])
+    wrong = (form == DENSE) & (count != counted)
+    wrong |= (form == AFFINE) & (count != 1)
     if wrong.any():
         raise ValueError("a segment has not as many references as chunks")
-    affine = columns[FORM] == AFFINE
-    if affine.any() and _no_strips(size[affine], chunk[affine]).any():
+    if ((form == AFFINE) & _no_strips(size, chunk)).any():
         raise ValueError("a contiguous segment whose chunks are not contiguous")
-    listed = (columns[FORM] == SPARSE) & (columns[COUNT] > 0)
-    if listed.any() and any(page.chunks is None for page in segments.pages):
-        raise ValueError("a sparse segment without chunk numbers")
-    nowhere = np.flatnonzero((columns[SOURCE] < 0) & ~missing & (columns[COUNT] > 0))
-    runs: list[list[int]] = matrix[nowhere][:, [PAGE, REF, COUNT]].tolist()
-    for page, begin, count in runs:
-        if _is_stored(segments.pages[page], begin, count):
+    listed = (form == SPARSE) & (count > 0)
+    if listed.any():
+        if any(page.chunks is None for page in pages):
+            raise ValueError("a sparse segment without chunk numbers")
+        _within("number of chunks listed", np.where(listed, count, 0), 0, MAX_LISTED)
+    nowhere = (columns[SOURCE] < 0) & ~missing & (count > 0)
+    if nowhere.any():
+        runs = np.stack(np.broadcast_arrays(page, first, count, nowhere), axis=-1)
+        _check_inline(pages, np.unique(runs[runs[:, 3] != 0, :3], axis=0))
+
+
+def _check_windows(columns: _Columns, shape: list[IntArray], missing: npt.NDArray[Any]) -> None:
+    """Windows lie in their sources, each of whose dimensions runs along another of the array."""
+    fields = columns.fields
+    axes = columns.of(fields.axis)
+    geometry = (columns.of(part) for part in (fields.first, fields.step, fields.size, fields.chunk))
+    for axis, first, step, size, chunk in zip(axes, *geometry, strict=True):
+        _within("axis", axis, -1, fields.ndim - 1)
+        _within("size of a source", size, 1, LIMIT)
+        _within("chunk of a source", chunk, 1, LIMIT)
+        _within("step", step, -LIMIT, LIMIT)
+        _within("position in a source", first, 0, size - 1)
+        length: IntArray = np.ones(1, np.int64)
+        for dim, lengths in enumerate(shape):
+            length = np.where(axis == dim, lengths, length)
+        # in floating point: a step near the limit, many times, would wrap round
+        last = first + step.astype(float) * (length - 1)
+        if ((last < -0.5) | (last > size - 0.5)).any():
+            raise ValueError("a window reaches past the end of its source")
+    for number, axis in enumerate(axes):
+        for other in axes[:number]:
+            if ((axis == other) & (axis >= 0) & ~missing).any():
+                raise ValueError("two dimensions of a source along one of the array")
+
+
+def _check_volumes(size: list[IntArray], chunk: list[IntArray], itemsize: IntArray) -> None:
+    """Sources whose bytes can be counted, and chunks that can be held."""
+    with np.errstate(over="ignore"):
+        if (_product(size, float) * itemsize >= LIMIT).any():
+            raise ValueError("a source of 2**61 bytes or more")
+        if (_product(chunk, float) * itemsize > MAX_CHUNK).any():
+            raise ValueError("a chunk of more than 4 GiB")
+
+
+def _product(columns: list[IntArray], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    product: npt.NDArray[Any] = np.ones(1, dtype)
+    for column in columns:
+        product = product * column
+    return product
+
+
+def _check_inline(pages: Sequence[References], runs: IntArray) -> None:
+    """References of segments without a source are to bytes in the table, or to none."""
+    if runs[:, 2].astype(float).sum() > MAX_INLINE:
+        raise ValueError("too many references to bytes of no source")
+    for number, page in enumerate(pages):
+        mine = runs[runs[:, 0] == number]
+        rows = np.arange(int(mine[:, 2].sum()))
+        rows += np.repeat(mine[:, 1] - np.cumsum(mine[:, 2]) + mine[:, 2], mine[:, 2])
+        if len(rows) and (page.states is None or (page.states[rows] == STORED).any()):
             raise ValueError("a reference to bytes of no source")
 
 
-def _is_stored(page: References, first: int, count: int) -> bool:
-    """Whether a run of references has some to bytes of a source."""
-    return page.states is None or bool((page.states[first : first + count] == STORED).any())
-
-
-def _no_strips(size: IntArray, chunk: IntArray) -> npt.NDArray[np.bool_]:
+def _no_strips(size: list[IntArray], chunk: list[IntArray]) -> npt.NDArray[np.bool_]:
     """Where chunks are not runs of the array's elements in C order.
 
     A run cuts one dimension at most, takes one index of those before and all of those after it.
     """
-    wrong = (chunk > size).any(axis=1)
-    cut = np.zeros(len(size), bool)
-    for dim in reversed(range(size.shape[1])):
-        wrong |= cut & (chunk[:, dim] != 1)
-        cut |= chunk[:, dim] < size[:, dim]
+    wrong, cut = np.zeros(1, bool), np.zeros(1, bool)
+    for length, edge in zip(reversed(size), reversed(chunk), strict=True):
+        wrong = wrong | (edge > length) | cut & (edge != 1)
+        cut = cut | (edge < length)
     return wrong
-
-
-def _picked(shape: IntArray, axis: IntArray) -> IntArray:
-    if shape.shape[1] == 0:
-        return np.ones(len(shape), np.int64)
-    return shape[np.arange(len(shape)), np.maximum(axis, 0)]
 
 
 def _within(what: str, values: IntArray, low: Any, high: Any) -> None:
     wrong = (values < low) | (values > high)
     if wrong.any():
-        raise ValueError(f"{what}: {int(values[wrong][0])} is out of bounds")
+        first = int(np.broadcast_to(values, wrong.shape)[wrong][0])
+        raise ValueError(f"{what}: {first} is out of bounds")
 
 
 def check_cases(cases: Sequence[Case]) -> np.dtype[Any]:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from intarsia.codecs.cases import case_json, case_key
 from intarsia.encoding import Case, unique_rows
-from intarsia.errors import UnsupportedVariable
+from intarsia.errors import StoreError, UnsupportedVariable
 from intarsia.references import INLINE, STORED, References, Source, Sources
 from intarsia.segments import CASE, COUNT, FORM, PAGE, REF, ROW, SOURCE, Block, Segments
+from intarsia.segments.checking import check
 from intarsia.store.copies import write_bytes
 from intarsia.store.objects import Writer
 from intarsia.store.tables import write_table
@@ -29,6 +30,12 @@ HEADS = {"case": CASE, "row": ROW, "source": SOURCE, "reference": REF, "count": 
 
 GEOMETRY = ("start", "shape", "axis", "first", "step", "size", "chunk")
 """The geometry's columns, each with one number per dimension."""
+
+MAX_SEGMENTS, MAX_NUMBERS = 1 << 22, 1 << 27
+"""Segments of an array, and numbers that they come to in all, at most: they are held in memory."""
+
+MAX_SOURCES = 1 << 24
+"""Sources of a store, at most."""
 
 FEW_BYTES = 256
 """Parameter rows and inline data of so many bytes are written into the root itself."""
@@ -52,7 +59,13 @@ def write_segments(
     -------
     json, int
         What the root says of the array; the number of references that were written.
+
+    Raises
+    ------
+    UnsupportedVariable
+        If it could not be read again.
     """
+    _check(segments)
     matrices = [block.matrix().copy() for block in segments.blocks]
     references = _gather(matrices, segments.pages)
     used = _write_cases(writer, name, segments, matrices, cases)
@@ -71,6 +84,19 @@ def write_segments(
     if inline is not None:
         described["inline"] = inline
     return described, len(references)
+
+
+def _check(segments: Segments) -> None:
+    numbers = sum(len(block) * block.fields.width for block in segments.blocks)
+    try:
+        if len(segments) > MAX_SEGMENTS or numbers > MAX_NUMBERS:
+            raise ValueError(f"{len(segments)} pieces are too many")
+        check(segments)
+    except ValueError as error:
+        raise UnsupportedVariable(
+            f"can't be saved: {error}",
+            remedy="open it with unsupported='copy' or 'skip', or drop it",
+        ) from error
 
 
 def columns_of(block: Block, matrix: IntArray) -> dict[str, IntArray]:
@@ -225,6 +251,8 @@ def write_sources(
     places
         For each, the number of its container and its key there.
     """
+    if len(sources) > MAX_SOURCES:
+        raise StoreError(f"{len(sources)} sources are too many for a store")
     scans = list(dict.fromkeys(source.scan for source in sources))
     number = {scan: n for n, scan in enumerate(scans)}
     columns = {

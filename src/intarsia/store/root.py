@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from intarsia.errors import CorruptStore, NotAStore
-from intarsia.store.objects import ROOT, Objects
+from intarsia.store.objects import ROOT, Objects, root_of
 from intarsia.store.parsing import Reader, parse
 
 FORMAT = "intarsia"
@@ -40,13 +40,7 @@ def read_root(objects: Objects) -> Reader:
     CorruptStore
         If it is damaged.
     """
-    try:
-        data = objects.get(ROOT)
-    except FileNotFoundError as error:
-        raise NotAStore(
-            f"there is no {ROOT} in it", url=objects.url, remedy="check the path"
-        ) from error
-    told = parse(data, objects.url)
+    told = parse(root_of(objects), objects.url)
     if told.value.get("format") != FORMAT:
         raise NotAStore(f"{ROOT} is of another format", url=objects.url)
     version = told.text("version")

@@ -6,14 +6,18 @@ for each such column; a chunk of it holds `ROWS` numbers of one column, so that 
 rows reads a few chunks. In a chunk, numbers may be written as differences from the one before
 (``delta``), or, for offsets, from where the bytes of the reference before end (``gap``). Every
 chunk begins anew, so it is read by itself.
+
+The array is sharded. Before the index of a shard, where Zarr's readers don't look, stand the
+checksums of its chunks, row by row as in the index, and the root has the checksum of these and the
+index. So a chunk that is another's, though sound in itself, is noticed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -133,7 +137,7 @@ def _chunks(values: IntArray) -> list[bytes]:
 def _write_array(
     writer: Writer, name: str, rows: int, columns: Sequence[Sequence[bytes]]
 ) -> list[list[int]]:
-    """Write a sharded array, one row per column; sizes of the shards and checksums of indexes."""
+    """Write a sharded array, one row per column; gives size and checksum of each shard."""
     shard_rows = min(SHARD_ROWS, -(-rows // ROWS) * ROWS)
     per_shard = shard_rows // ROWS
     described = metadata(
@@ -147,18 +151,19 @@ def _write_array(
     for number in range(-(-rows // shard_rows)):
         parts: list[bytes] = []
         index = np.full((len(columns), per_shard, 2), np.iinfo(np.uint64).max, "<u8")
+        sums = np.zeros((len(columns), per_shard), "<u4")
         place = 0
         for row, chunks in enumerate(columns):
             mine = chunks[number * per_shard : (number + 1) * per_shard]
             for column, data in enumerate(mine):
                 index[row, column] = place, len(data)
+                sums[row, column] = int.from_bytes(data[-4:], "little")
                 parts.append(data)
                 place += len(data)
-        packed = index.tobytes()
-        crc = checksum(packed)
-        data = b"".join([*parts, packed, crc.to_bytes(4, "little")])
+        tail = sums.tobytes() + index.tobytes()
+        data = b"".join([*parts, tail, checksum(index.tobytes()).to_bytes(4, "little")])
         writer.put(f"{name}/c/0/{number}", data)
-        shards.append([len(data), crc])
+        shards.append([len(data), checksum(tail)])
     return shards
 
 
@@ -174,7 +179,7 @@ class Table:
     columns
         For each column what the root says of it.
     array, shards
-        Name of the array, and (size, checksum of the index) of each of its shards.
+        Name of the array, and (size, checksum of its end) of each of its shards.
     """
 
     def __init__(
@@ -190,7 +195,7 @@ class Table:
         self._columns = columns
         self._array = array
         self._shards = shards
-        self._indexes: dict[int, IntArray] = {}
+        self._indexes: dict[int, tuple[IntArray, IntArray]] = {}
         self._cache: OrderedDict[tuple[str, int], IntArray] = OrderedDict()
         self._lock = Lock()
 
@@ -232,6 +237,8 @@ class Table:
                 raise told.error(f"column {label!r} needs {rule.lengths!r}, which is not there")
             if rule.lengths is not None and columns[rule.lengths].coding == GAP:
                 raise told.error(f"column {label!r} needs {rule.lengths!r}, which needs another")
+            if rule.lengths is not None and columns[rule.lengths].coding == GAP:
+                raise told.error(f"column {label!r} needs {rule.lengths!r}, which needs another")
         numbers = [rule.array for rule in columns.values() if rule.array is not None]
         if len(set(numbers)) != len(numbers):
             raise told.error("two columns are one row")
@@ -253,8 +260,9 @@ class Table:
         """Values of a column at some rows; chunks that hold none of them are not read."""
         rule = self._columns[label]
         if rule.array is None:
-            wanted = np.arange(self.rows)[rows] if isinstance(rows, slice) else rows
-            return rule.values_at(wanted)
+            if isinstance(rows, slice):
+                return rule.values_at(np.arange(*rows.indices(self.rows)))
+            return rule.values_at(rows)
         if isinstance(rows, slice):
             begin, end, step = rows.indices(self.rows)
             if step != 1:
@@ -309,34 +317,39 @@ class Table:
 
     def _stored(self, row: int, number: int) -> IntArray:
         shard, inside = divmod(number, SHARD_ROWS // ROWS)
-        index = self._index(shard)
+        index, sums = self._index(shard)
         offset, length = (int(n) for n in index[row, inside])
         what = f"chunk {number} of row {row} of {self._array}"
-        end = self._shards[shard][0] - index.nbytes - 4
+        end = self._shards[shard][0] - index.nbytes - sums.nbytes - 4
         if not 4 <= length <= end - offset:
             raise self._objects.wrong(f"{what} is not in its shard")
         data = self._read(shard, offset, length)
-        if checksum(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        crc = checksum(data[:-4])
+        if crc != int.from_bytes(data[-4:], "little") or crc != int(sums[row, inside]):
             raise self._objects.wrong(f"the checksum of {what} is wrong")
         try:
             return np.frombuffer(decompress(data[:-4], 8 * ROWS, what), "<i8")
         except CorruptStore as error:
             raise error.located(url=self._objects.url) from error.__cause__
 
-    def _index(self, shard: int) -> IntArray:
+    def _index(self, shard: int) -> tuple[IntArray, IntArray]:
+        """Offset and length of each chunk of a shard, and their checksums."""
         found = self._indexes.get(shard)
         if found is None:
             arrays = sum(rule.array is not None for rule in self._columns.values())
             shard_rows = min(SHARD_ROWS, -(-self.rows // ROWS) * ROWS)
-            nbytes = arrays * (shard_rows // ROWS) * 16
+            chunks = arrays * (shard_rows // ROWS)
             size, crc = self._shards[shard]
-            if size < nbytes + 4:
+            if size < chunks * 20 + 4:
                 raise self._objects.wrong(f"a shard of {self._array} is too short")
-            data = self._read(shard, size - nbytes - 4, nbytes + 4)
-            if checksum(data[:-4]) != crc or int.from_bytes(data[-4:], "little") != crc:
+            data = self._read(shard, size - chunks * 20 - 4, chunks * 20 + 4)
+            sums, index, last = data[: chunks * 4], data[chunks * 4 : -4], data[-4:]
+            if checksum(sums + index) != crc or checksum(index) != int.from_bytes(last, "little"):
                 raise self._objects.wrong(f"the checksum of a shard of {self._array} is wrong")
-            found = np.frombuffer(data[:-4], "<u8").reshape(arrays, -1, 2)
-            self._indexes[shard] = found
+            found = self._indexes[shard] = (
+                np.frombuffer(index, "<u8").reshape(arrays, -1, 2),
+                np.frombuffer(sums, "<u4").reshape(arrays, -1),
+            )
         return found
 
     def _read(self, shard: int, offset: int, length: int) -> bytes:
@@ -393,76 +406,3 @@ class Rule:
         if self.values is not None:
             return self.values[rows]
         return self.first + self.step * rows.astype(np.int64)
-
-
-class StoredColumn:
-    """A column of a stored table, in place of an array: what is looked up is read, and no more."""
-
-    __slots__ = ("_label", "_limits", "_open", "_table")
-
-    def __init__(
-        self,
-        table: Table,
-        label: str,
-        limits: tuple[int, int],
-        reopen: Callable[[], Table],
-    ) -> None:
-        self._table = table
-        self._label = label
-        self._limits = limits
-        self._open = reopen
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Number of rows, as a shape."""
-        return (self._table.rows,)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the numbers."""
-        return np.dtype(np.int64)
-
-    strides = (0,)  # held is what the table has cached
-    itemsize = 8
-    nbytes = 8
-
-    def __len__(self) -> int:
-        return self._table.rows
-
-    def __getitem__(self, key: Any) -> IntArray:
-        if isinstance(key, slice):
-            rows: IntArray | slice = cast("slice", key)
-        else:
-            rows = np.asarray(key)
-            if not rows.ndim:
-                return self[rows.reshape(1)][0]
-            rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        values = self._table.take(self._label, rows)
-        low, high = self._limits
-        if len(values) and (int(values.min()) < low or int(values.max()) > high):
-            raise CorruptStore(f"a reference's {self._label} is not between {low} and {high}")
-        return values
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> IntArray:
-        values = self[:]
-        return values if dtype is None else values.astype(dtype)
-
-    def __eq__(self, other: object) -> Any:
-        return np.asarray(self) == other
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def any(self) -> bool:
-        """Whether a number differs from zero."""
-        return bool(np.asarray(self).any())
-
-    def tobytes(self) -> bytes:
-        """All numbers, as bytes."""
-        return np.asarray(self).tobytes()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._open, self._label, self._limits)
-
-
-def _reopened(reopen: Callable[[], Table], label: str, limits: tuple[int, int]) -> StoredColumn:
-    return StoredColumn(reopen(), label, limits, reopen)

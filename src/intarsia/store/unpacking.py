@@ -16,21 +16,19 @@ from intarsia.io.containers import apply_pins
 from intarsia.references import ABSENT, INLINE, STORED, References, Sources
 from intarsia.segments import CASE, COUNT, FORM, REF, ROW, SOURCE, Block, Fields, Segments
 from intarsia.segments.checking import check, check_cases
+from intarsia.store.columns import StoredColumn
 from intarsia.store.copies import read_bytes
 from intarsia.store.objects import Objects
-from intarsia.store.packing import GEOMETRY, HEADS
+from intarsia.store.packing import GEOMETRY, HEADS, MAX_NUMBERS, MAX_SEGMENTS, MAX_SOURCES
 from intarsia.store.parsing import Reader
-from intarsia.store.tables import StoredColumn, Table
+from intarsia.store.tables import Table
 
 type IntArray = npt.NDArray[Any]
 
-MAX_SEGMENTS = 1 << 22
-"""An array of more segments is not read."""
+MAX_LOOKED_AT = 1 << 20
+"""Longer tables of references are only looked at where they are used."""
 
-MAX_SOURCES = 1 << 24
-"""A store of more sources is not read."""
-
-LIMIT = 1 << 62
+LIMIT = 1 << 61
 
 HELD = {
     "offset": (0, LIMIT),
@@ -98,7 +96,11 @@ def read_segments(
     table = Table.parse(told.child("references"), objects)
     inline = read_bytes(told.child("inline"), objects) if told.has("inline") else b""
     page = _references(table, inline, reopen)
-    blocks = [_block(block, objects, len(shape)) for block in told.listed("segments")]
+    blocks: list[Block] = []
+    room = MAX_NUMBERS
+    for block in told.listed("segments"):
+        blocks.append(_block(block, objects, len(shape), room))
+        room -= len(blocks[-1]) * blocks[-1].fields.width
     if not cases:
         empty = Encoding((), dtype)
         cases = [Case(empty, np.zeros(1, empty.parameters))]
@@ -113,11 +115,12 @@ def read_segments(
     return segments
 
 
-def _block(told: Reader, objects: Objects, ndim: int) -> Block:
+def _block(told: Reader, objects: Objects, ndim: int, room: int) -> Block:
+    """A block of segments, whose numbers are not more than there is room for."""
     told.only("source_ndim", "table")
     fields = Fields(ndim, told.integer("source_ndim", 0, 64))
     table = Table.parse(told.child("table"), objects)
-    if not 0 < table.rows <= MAX_SEGMENTS:
+    if not 0 < table.rows <= min(MAX_SEGMENTS, room // fields.width):
         raise told.error(f"{table.rows} segments")
     names = list(HEADS)
     for label in GEOMETRY:
@@ -163,7 +166,7 @@ def _references(table: Table, inline: bytes, reopen: Callable[[], Table]) -> Ref
     if offsets is None or lengths is None or set(table.labels) - HELD.keys():
         raise CorruptStore("references have other columns than they should")
     states = column("state")
-    if states is not None:
+    if states is not None and table.rows <= MAX_LOOKED_AT:
         _check_inline(np.asarray(states), offsets, lengths, len(inline))
     return References(offsets, lengths, column("mask"), states, column("chunk"), inline)
 
