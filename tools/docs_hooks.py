@@ -20,8 +20,11 @@ from intarsia import errors
 from intarsia.cli.parser import COMMANDS, make_parser
 from intarsia.combine import CheckResult, Report
 from intarsia.combine.table import ORACLES, SECTIONS, TABLE, Outcome
+from intarsia.store.grid import Grid
+from intarsia.store.write import Summary
 from intarsia.xarray.accessor import IntarsiaAccessor
 from intarsia.xarray.explaining import Explanation
+from intarsia.xarray.verifying import Verification
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file by its path
 import docs_api
@@ -79,17 +82,20 @@ PLACES: dict[str, Callable[[], str]] = {
     **{f"help: {name}": partial(command_help, name) for name in COMMANDS},
     **{
         f"api: {name}": partial(docs_api.function, getattr(intarsia, name), f"intarsia.{name}")
-        for name in ("open_dataset", "open_mfdataset", "check")
+        for name in (
+            *("open_dataset", "open_mfdataset", "open_datatree", "open_store"),
+            *("check", "verify"),
+        )
     },
     **{
         f"api: {name}": partial(
             docs_api.function, getattr(IntarsiaAccessor, name), f"ds.intarsia.{name}"
         )
-        for name in ("explain", "report", "virtual")
+        for name in ("save", "explain", "report", "virtual")
     },
     **{
         f"api: {kind.__name__}": partial(docs_api.class_of, kind)
-        for kind in (CheckResult, Report, Explanation)
+        for kind in (CheckResult, Report, Explanation, Summary, Verification, Grid)
     },
 }
 """What stands for each mark ``<!-- place -->``."""
