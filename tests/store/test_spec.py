@@ -6,15 +6,21 @@ import hashlib
 import json
 import os
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy as np
 
 from intarsia.array import VirtualArray
+from intarsia.codecs import cases
 from intarsia.encoding import Codec, Encoding
+from intarsia.io import containers
 from intarsia.io.sampling import sample_of
 from intarsia.references import References, Sources
+from intarsia.segments import checking
+from intarsia.store import compression, copies, packing, parsing, tables
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.read import read
 from intarsia.store.write import write
@@ -166,3 +172,43 @@ def test_samples(tmp_path: Path) -> None:
         parts = [data[start : start + length] for start in starts]
         digest = hashlib.sha256(b"".join([size.to_bytes(8, "little"), *parts])).hexdigest()
         assert sample_of(tmp_path / "file") == digest
+
+
+def test_bounds_are_those_of_the_library() -> None:
+    """Chapter 12."""
+    assert {name: _number(value) for name, value in rows("| bound | |")} == {
+        "bytes of the root": parsing.MAX_BYTES,
+        "rows of a table": tables.MAX_ROWS,
+        "segments of an array": packing.MAX_SEGMENTS,
+        "numbers in the segments of an array": packing.MAX_NUMBERS,
+        "references of an array to no source, for all segments": checking.MAX_INLINE,
+        "references of a sparse segment": checking.MAX_LISTED,
+        "sources": packing.MAX_SOURCES,
+        "containers": containers.MAX_CONTAINERS,
+        "characters of a key or location": containers.MAX_KEY,
+        "characters of a case": cases.MAX_TEXT,
+        "bytes of a chunk in the store, decompressed": compression.MAX_CHUNK,
+        "bytes of a chunk in the store, as a multiple of what is compressed": compression.MAX_RATIO,
+        "bytes of a copied array, or a run": copies.MAX_BYTES,
+    }
+
+
+def _number(text: str) -> int:
+    base, _, power = text.partition("^")
+    return int(base) ** int(power or 1)
+
+
+def test_sums_stand_before_the_index(tmp_path: Path) -> None:
+    """Chapter 7: the end of a shard, byte by byte."""
+    saved(tmp_path)
+    table = by_spec.Store(tmp_path / "x.intarsia").root["sources"]["table"]
+    ((size, crc),) = table["shards"]
+    data = (tmp_path / "x.intarsia" / table["array"] / "c/0/0").read_bytes()
+    assert len(data) == size
+    sums, index, last = data[-24:-20], data[-20:-4], data[-4:]
+    offset, length = struct.unpack("<QQ", index)
+    assert data[offset : offset + length][-4:] == sums
+    assert struct.unpack("<I", sums)[0] == google_crc32c.value(data[offset : offset + length - 4])
+    assert crc == google_crc32c.value(sums + index)
+    assert struct.unpack("<I", last)[0] == google_crc32c.value(index)
+    assert offset + length == size - 24
