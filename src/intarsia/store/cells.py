@@ -1,4 +1,4 @@
-"""The cells of a presented grid: which parts a cell is made of, and its bytes, or some of them.
+"""The bytes of the cells of a presented grid, or some of them.
 
 A cell's header and length are known before a byte of any source is read, so that a request for the
 header, or for one part, costs no more than that part.
@@ -9,24 +9,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.codecs.chunks import Parts, case_keys, pack
+from intarsia.codecs.chunks import BYTES_FOLLOW, MAX_PARTS, Parts, case_keys, pack
 from intarsia.engine.plan import tasks_of
 from intarsia.errors import SourceError, StoreError
 from intarsia.io.fetch import fetcher_for
-from intarsia.lookup import touches
 from intarsia.references import INLINE, STORED
 from intarsia.segments import Segments
+from intarsia.store.pages import CellGrid, Edges, Pages, used_cases
 
 type IntArray = npt.NDArray[Any]
-type Edges = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 REMEMBERED = 64
 """Cells whose headers are kept: a reader asks for the header first, and then for parts."""
@@ -44,24 +42,21 @@ class Cell:
         Where the bytes of each part end, counted from the beginning of the cell.
     source, offset, length
         Of each part: where its bytes are. A source of -1: nowhere, or in `inline`.
-    weight
-        Elements that each part decodes to.
     inline
         Bytes of the parts that are in the tables of references, by number.
     """
 
     header: bytes
-    ends: IntArray
+    ends: list[int]
     source: IntArray
     offset: IntArray
     length: IntArray
-    weight: IntArray
     inline: dict[int, memoryview]
 
     @property
     def nbytes(self) -> int:
         """Bytes of the cell."""
-        return int(self.ends[-1])
+        return self.ends[-1]
 
 
 class Cells:
@@ -85,24 +80,16 @@ class Cells:
     def __init__(self, segments: Segments, chunks: Edges, name: str) -> None:
         self.segments = segments
         self.name = name
-        self._edges: list[int | list[int]] = [
-            edge if isinstance(edge, int) else [0, *accumulate(edge)] for edge in chunks
-        ]
-        self._itemsizes = np.array([c.encoding.stored.itemsize for c in segments.cases], np.int64)
+        self.grid = CellGrid(segments.shape, chunks)
+        self._pages = Pages(segments, self.grid)
+        used = used_cases(segments)
+        self._keys = np.zeros(len(segments.cases), np.uint64)
         try:
-            self._keys = case_keys([case.encoding for case in segments.cases])
+            self._keys[used] = case_keys([segments.cases[number].encoding for number in used])
         except ValueError as error:
-            raise StoreError(str(error), array=name) from error
+            raise StoreError(f"can't be shown as Zarr: {error}", array=name) from error
         self._known: OrderedDict[tuple[int, ...], Cell] = OrderedDict()
         self._lock = Lock()
-
-    @property
-    def grid_shape(self) -> tuple[int, ...]:
-        """Number of cells along each dimension."""
-        return tuple(
-            -(-size // edge) if isinstance(edge, int) else len(edge) - 1
-            for size, edge in zip(self.segments.shape, self._edges, strict=True)
-        )
 
     def cell(self, index: Sequence[int]) -> Cell:
         """The parts of a cell.
@@ -131,44 +118,29 @@ class Cells:
         return made
 
     def _made(self, index: tuple[int, ...]) -> Cell:
-        box: list[slice] = []
-        shape: list[int] = []
-        for number, size, edge in zip(index, self.segments.shape, self._edges, strict=True):
-            if isinstance(edge, int):
-                begin, length = number * edge, edge
-            else:
-                begin, length = edge[number], edge[number + 1] - edge[number]
-            box.append(slice(begin, min(begin + length, size)))
-            shape.append(length)
-        part = self.segments.select(box)
-        found = [touches(block, part.pages, self._itemsizes) for block in part.blocks]
-        corner = (0,) * part.ndim
-        parts = Parts.joined([Parts.of(t, part.cases, self._keys, corner) for t in found])
+        _, _, shape = self.grid.box(index)
         try:
+            found = self._pages.parts(index, MAX_PARTS)
+            parts = Parts.of(found, self.segments.cases, self._keys, (0,) * len(shape))
+            if len(parts) == 1:
+                parts = _padded(parts, found.strides[0], shape)
             header = pack(parts, shape)
         except ValueError as error:
             raise StoreError(
                 str(error), array=self.name, chunk=index, remedy="choose smaller chunks: grid="
             ) from error
-        state = np.concatenate([t.state for t in found])
-        source = np.concatenate([t.source for t in found])
-        offset = np.concatenate([t.offset for t in found])
-        page = np.concatenate([t.page for t in found])
         inline: dict[int, memoryview] = {}
-        for number in np.flatnonzero(state == INLINE).tolist():
-            data = memoryview(part.pages[int(page[number])].inline)
-            inline[number] = data[int(offset[number]) : int(offset[number] + parts.nbytes[number])]
-        return Cell(
-            header,
-            len(header) + np.cumsum(parts.nbytes),
-            np.where(state == STORED, source, -1),
-            offset,
-            parts.nbytes,
-            np.concatenate([t.elements for t in found]),
-            inline,
-        )
+        for part in np.flatnonzero(found.state == INLINE).tolist():
+            data = memoryview(self.segments.pages[int(found.page[part])].inline)
+            begin = int(found.offset[part])
+            inline[part] = data[begin : begin + int(found.length[part])]
+        ends: list[int] = (len(header) + np.cumsum(parts.nbytes)).tolist()
+        source = np.where(found.state == STORED, found.source, -1)
+        return Cell(header, ends, source, found.offset, parts.nbytes, inline)
 
-    def read(self, index: Sequence[int], begin: int = 0, end: int | None = None) -> bytes:
+    def read(
+        self, index: Sequence[int], begin: int = 0, end: int | None = None
+    ) -> bytes | bytearray:
         """Bytes of a cell, from `begin` to `end`, clipped to what there is.
 
         Raises
@@ -185,50 +157,79 @@ class Cells:
         size = len(cell.header)
         if end <= size:
             return cell.header[begin:end]
-        ends: list[int] = cell.ends.tolist()
-        first, last = bisect_right(ends, begin), bisect_right(ends, end - 1)
-        numbers = np.arange(first, min(last + 1, len(ends)))
+        first, last = bisect_right(cell.ends, begin), bisect_right(cell.ends, end - 1)
+        numbers = np.arange(first, last + 1)
         numbers = numbers[cell.length[numbers] > 0]
-        starts = cell.ends[numbers] - cell.length[numbers]
+        starts = np.array(cell.ends[first : last + 1])[numbers - first] - cell.length[numbers]
         skip = np.maximum(begin - starts, 0)
-        wanted = np.minimum(cell.ends[numbers], end) - starts - skip
+        wanted = np.minimum(cell.length[numbers], end - starts) - skip
         places = starts + skip - begin
         result = bytearray(end - begin)
         if begin < size:
             result[: size - begin] = cell.header[begin:]
-        for row, number in enumerate(numbers.tolist()):
-            data = cell.inline.get(number)
-            if data is not None:
-                low, place = int(skip[row]), int(places[row])
-                result[place : place + int(wanted[row])] = data[low : low + int(wanted[row])]
-        stored = np.flatnonzero(cell.source[numbers] >= 0)
-        self._fetch(cell, tuple(index), result, numbers[stored], skip[stored], wanted[stored],
-                    places[stored])  # fmt: skip
-        return bytes(result)
+        stored = cell.source[numbers] >= 0
+        for row in np.flatnonzero(~stored).tolist():
+            data, low = cell.inline[int(numbers[row])], int(skip[row])
+            place, length = int(places[row]), int(wanted[row])
+            result[place : place + length] = data[low : low + length]
+        few = numbers[stored]
+        columns = cell.source[few], cell.offset[few] + skip[stored], wanted[stored]
+        try:
+            self._fetch(result, *columns, places[stored])
+        except SourceError as error:
+            raise error.located(array=self.name, chunk=tuple(index)) from error.__cause__
+        return result
 
     def _fetch(
         self,
-        cell: Cell,
-        index: tuple[int, ...],
         result: bytearray,
-        numbers: IntArray,
-        skip: IntArray,
-        wanted: IntArray,
+        sources: IntArray,
+        offsets: IntArray,
+        lengths: IntArray,
         places: IntArray,
     ) -> None:
-        """Read the bytes of some parts, neighbours together."""
-        offset = cell.offset[numbers] + skip
-        for task in tasks_of(cell.source[numbers], offset, wanted, wanted):
+        """Read ranges of sources to their places in the result, neighbours together."""
+        if len(sources) == 1:
+            source = self.segments.sources[int(sources[0])]
+            place, length = int(places[0]), int(lengths[0])
+            (data,) = fetcher_for(source).read(source, [(int(offsets[0]), length)])
+            result[place : place + length] = data
+            return
+        for task in tasks_of(sources, offsets, lengths, lengths):
             for read in task:
                 source = self.segments.sources[read.source]
-                try:
-                    buffers = fetcher_for(source).read(source, read.ranges)
-                except SourceError as error:
-                    raise error.located(array=self.name, chunk=index) from error.__cause__
-                for (low, _), members, buffer in zip(
-                    read.ranges, read.members, buffers, strict=True
-                ):
-                    for member in members.tolist():
-                        place, length = int(places[member]), int(wanted[member])
-                        inside = int(offset[member]) - low
+                buffers = fetcher_for(source).read(source, read.ranges)
+                ranges = zip(read.ranges, read.members, buffers, strict=True)
+                for (low, _), members, buffer in ranges:
+                    columns = (offsets[members] - low, places[members], lengths[members])
+                    for inside, place, length in zip(*(c.tolist() for c in columns), strict=True):
                         result[place : place + length] = buffer[inside : inside + length]
+
+
+def _padded(parts: Parts, strides: IntArray, shape: Sequence[int]) -> Parts:
+    """One part of a cell at the edge of the array, as one that covers the cell, where it can be.
+
+    What lies outside of the array nobody looks at. It may be anything that the part's bytes decode
+    to, as long as all of it lies in these, as it does in HDF5's own chunks at the edge.
+
+    Parameters
+    ----------
+    parts
+        The part.
+    strides
+        Its strides, also where it has one index only.
+    shape
+        Of the cell.
+    """
+    if parts.covers(shape) or parts.start.any():
+        return parts
+    whole = np.array([shape], np.int64).reshape(1, len(shape))
+    if parts.state[0] != BYTES_FOLLOW:
+        return replace(parts, count=whole)
+    reach = (whole[0] - 1) * strides
+    low = int(parts.begin[0] + np.minimum(reach, 0).sum())
+    high = int(parts.begin[0] + np.maximum(reach, 0).sum())
+    if low < 0 or high >= int(parts.elements[0]):
+        return parts
+    strides = np.where(whole[0] == 1, 0, strides)
+    return replace(parts, count=whole, strides=strides.reshape(1, -1))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.codecs.chunks import MAX_PARTS
 from intarsia.grid import chunk_count
 from intarsia.segments import Segments
 from intarsia.store.lines import CHUNKED, EACH, RUN, STILL, Line
@@ -24,9 +25,6 @@ from intarsia.store.pieces import Pieces, Spans
 from intarsia.store.search import Search
 
 type IntArray = npt.NDArray[Any]
-
-MAX_PARTS = 1 << 13
-"""Parts that a cell is made of at most."""
 
 MAX_BYTES = 1 << 27
 """Bytes that a cell, or what it is made of, comes to at most."""
@@ -75,7 +73,7 @@ def measure(segments: Segments, chunks: Sequence[int]) -> Grid:
     chunks = tuple(int(edge) for edge in chunks)
     if len(chunks) != segments.ndim or any(edge < 1 for edge in chunks):
         raise ValueError(f"chunk shape {chunks} does not fit shape {segments.shape}")
-    return _measured(Pieces.of(segments), chunks)
+    return _measured(Pieces.of(segments, lengths=False), chunks)
 
 
 def _measured(pieces: Pieces, chunks: tuple[int, ...]) -> Grid:
@@ -93,7 +91,7 @@ def choose(segments: Segments, *, max_parts: int = MAX_PARTS, max_bytes: int = M
     segments
         The array.
     max_parts
-        Parts that a cell is made of at most.
+        Parts that a cell is made of at most; readers refuse more.
     max_bytes
         Bytes that a cell comes to at most, as do its parts, as they are stored and decoded. Where
         chunks of the sources are so large that several of them exceed it, a cell that is no larger

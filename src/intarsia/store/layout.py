@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from intarsia.errors import StoreError
@@ -26,13 +26,18 @@ class Place:
     nodes: dict[str, str]
 
 
-def places_of(groups: Mapping[str, Group]) -> dict[str, Place]:
+def places_of(
+    groups: Mapping[str, Group],
+    names_of: Callable[[Iterable[str]], dict[str, str]] = node_names,
+) -> dict[str, Place]:
     """Places of groups and of those above them, the outer ones first.
 
     Parameters
     ----------
     groups
         By absolute path.
+    names_of
+        Gives node names for all members of a group, by name.
 
     Raises
     ------
@@ -56,7 +61,7 @@ def places_of(groups: Mapping[str, Group]) -> dict[str, Place]:
                 remedy="rename one of them",
             )
         prefix = places[path].prefix if path in places else ""
-        names = node_names([*variables, *children[path]])
+        names = names_of([*variables, *children[path]])
         places[path] = Place(prefix, {name: prefix + names[name] for name in variables})
         for name in children[path]:
             inside = _path([*_parts(path), name])

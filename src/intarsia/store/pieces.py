@@ -65,11 +65,21 @@ class Pieces:
     weight: FloatArray
 
     @classmethod
-    def of(cls, segments: Segments) -> Pieces:
-        """Gather the columns of all blocks."""
+    def of(cls, segments: Segments, *, lengths: bool = True) -> Pieces:
+        """Gather the columns of all blocks.
+
+        Parameters
+        ----------
+        segments
+            The array.
+        lengths
+            Whether to look at the lengths of references, all of them; without them, `held` has
+            what is decoded.
+        """
         stored = np.array([case.encoding.stored.itemsize for case in segments.cases], np.int64)
         itemsize = max((case.encoding.dtype.itemsize for case in segments.cases), default=1)
-        parts = [_of_block(block, segments.pages, stored) for block in segments.blocks]
+        pages = segments.pages if lengths else ()
+        parts = [_of_block(block, pages, stored) for block in segments.blocks]
         lines = [
             Line(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
             for pieces in zip(*(part[0] for part in parts), strict=True)
@@ -179,7 +189,7 @@ def _longest(matrix: IntArray, pages: Sequence[References]) -> FloatArray:
     """The most bytes that any chunk of each row's source array is stored in."""
     longest = np.zeros(len(matrix))
     for number, page in enumerate(pages):
-        lengths = page.lengths
+        lengths = np.asarray(page.lengths)  # those of a saved store are no array
         rows = np.flatnonzero((matrix[:, PAGE] == number) & (matrix[:, COUNT] > 0))
         if not len(rows) or not len(lengths):
             continue

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Never, Self
+from functools import cached_property
+from typing import Any, Self
 
+import zarr
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -17,12 +19,16 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from intarsia.errors import StoreError, StoreReplaced
 from intarsia.store.grid import Grid
 from intarsia.store.nodes import Group
-from intarsia.store.read import Overrides, read
+from intarsia.store.read import Overrides, Stored, read
 from intarsia.store.view import GridChoice, View
 
 __all__ = ["IntarsiaStore", "open_store"]
+
+FLAG = "array.rectilinear_chunks"
+"""Zarr's switch for grids that are not regular, which are not final."""
 
 
 class IntarsiaStore(Store):
@@ -35,10 +41,17 @@ class IntarsiaStore(Store):
     grid
         Chunk shapes in place of those that were chosen; see `open_store`.
     origin
-        What stands for the groups where stores are compared or pickled: the path of the store they
-        were read from, and where its containers are.
+        The saved store that the groups are of, and where its containers are said to be: it stands
+        for them where stores are compared or pickled.
     read_only
         It can't be anything else.
+
+    Raises
+    ------
+    StoreError
+        If `grid` does not fit, or is rectilinear and zarr-python's switch for that is off.
+    UnsupportedVariable
+        If a variable in memory can't be shown as Zarr.
     """
 
     def __init__(
@@ -46,7 +59,7 @@ class IntarsiaStore(Store):
         groups: Mapping[str, Group],
         *,
         grid: GridChoice = None,
-        origin: tuple[str, str, Mapping[str, Any]] | None = None,
+        origin: tuple[Stored, Overrides] | None = None,
         read_only: bool = True,
     ) -> None:
         if not read_only:
@@ -55,8 +68,8 @@ class IntarsiaStore(Store):
         self._groups = groups
         self._grid = grid
         self._origin = origin
-        self._view = View(groups, grid)
-        self._is_open = True
+        self._view = View(groups, grid, origin and origin[0].encodings)
+        _check_flag(self._view)
 
     def __repr__(self) -> str:
         return f"IntarsiaStore({self._where})"
@@ -66,22 +79,34 @@ class IntarsiaStore(Store):
 
     @property
     def _where(self) -> str:
-        return self._origin[0] if self._origin else "in memory"
+        return self._origin[0].url if self._origin else "in memory"
+
+    @cached_property
+    def _token(self) -> tuple[Any, ...]:
+        """What is equal in stores that show the same."""
+        if self._origin is not None:
+            stored, containers = self._origin
+            return stored.url, stored.digest, repr(sorted(containers.items()))
+        return ("in memory", self._view.token())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IntarsiaStore) or self._grid != other._grid:
             return False
-        if self._origin is None or other._origin is None:
-            return self._groups is other._groups
-        return self._origin == other._origin
+        if self is other or (self._groups is other._groups and self._origin is other._origin):
+            return True
+        return self._token == other._token
 
     def __hash__(self) -> int:
         return hash(self._where)
 
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return ("intarsia.IntarsiaStore", *self._token, repr(self._grid))
+
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._origin is not None:
-            return _reopened, (*self._origin, self._grid)
-        return _remade, (dict(self._groups), self._grid)
+        if self._origin is None:
+            return _remade, (dict(self._groups), self._grid)
+        stored, containers = self._origin
+        return _reopened, (stored.url, stored.digest, dict(containers), self._grid)
 
     @property
     def supports_writes(self) -> bool:
@@ -106,17 +131,15 @@ class IntarsiaStore(Store):
     @property
     def grids(self) -> dict[str, Grid]:
         """The grid of each virtual variable, and what it costs, by path of the variable."""
-        return {
-            full: self._view.grid_of(node)
-            for node, full in self._view.nodes().items()
-            if not hasattr(self._view.variable(node).data, "__array_interface__")
-        }
+        return {name: shown.grid for name, shown in self._view.virtual.items()}
 
     def with_read_only(self, read_only: bool = False) -> Self:
         """The store itself; one to write to can't be had."""
-        if not read_only:
-            raise ValueError("a store of references can only be read")
-        return self
+        if read_only:
+            return self
+        raise NotImplementedError(
+            f"with_read_only is not implemented for the {type(self)} store type."
+        )
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -155,7 +178,7 @@ class IntarsiaStore(Store):
 
     async def exists(self, key: str) -> bool:
         """Whether there is something behind a key."""
-        return await asyncio.to_thread(self._view.size, key) is not None
+        return await asyncio.to_thread(self._view.exists, key)
 
     async def getsize(self, key: str) -> int:
         """Number of bytes behind a key; no source is read."""
@@ -181,21 +204,21 @@ class IntarsiaStore(Store):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    async def set(self, key: str, value: Buffer) -> Never:
+    async def set(self, key: str, value: Buffer) -> None:
         """Refuse."""
-        self.set_sync(key, value)
+        self._check_writable()
 
-    async def delete(self, key: str) -> Never:
+    async def delete(self, key: str) -> None:
         """Refuse."""
-        self.delete_sync(key)
+        self._check_writable()
 
-    def set_sync(self, key: str, value: Buffer) -> Never:
-        """Refuse."""
-        raise ValueError(f"a store of references can only be read; {key!r} was to be written")
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """Refuse; zarr-python reads synchronously only what has this too."""
+        self._check_writable()
 
-    def delete_sync(self, key: str) -> Never:
+    def delete_sync(self, key: str) -> None:
         """Refuse."""
-        raise ValueError(f"a store of references can only be read; {key!r} was to be deleted")
+        self._check_writable()
 
 
 def _bounds(request: ByteRequest | None) -> tuple[int, int | None]:
@@ -209,7 +232,7 @@ def _bounds(request: ByteRequest | None) -> tuple[int, int | None]:
             return offset, None
         case SuffixByteRequest(suffix):
             return (-suffix, None) if suffix else (0, 0)
-    raise TypeError(f"unexpected byte_range: {request!r}")
+    raise TypeError(f"Unexpected byte_range, got {request!r}.")
 
 
 def open_store(
@@ -247,24 +270,32 @@ def open_store(
     >>> z["sst"][3, 2:5]  # doctest: +SKIP
     """
     stored = read(path, containers=containers)
-    groups = {name: stored.groups[name] for name in stored.groups}
-    return IntarsiaStore(
-        groups, grid=grid, origin=(stored.url, stored.digest, dict(containers or {}))
-    )
+    return IntarsiaStore(stored.groups, grid=grid, origin=(stored, dict(containers or {})))
 
 
 def _reopened(
     path: str, digest: str, containers: Mapping[str, Any], grid: GridChoice
 ) -> IntarsiaStore:
-    store = open_store(path, grid=grid, containers=containers)
-    if store._origin is not None and store._origin[1] != digest:  # pyright: ignore[reportPrivateUsage]
-        from intarsia.errors import StoreReplaced
-
+    stored = read(path, containers=containers)
+    if stored.digest != digest:
         raise StoreReplaced(
             "the store was replaced after it was opened", url=path, remedy="open it again"
         )
-    return store
+    return IntarsiaStore(stored.groups, grid=grid, origin=(stored, containers))
 
 
 def _remade(groups: Mapping[str, Group], grid: GridChoice) -> IntarsiaStore:
     return IntarsiaStore(groups, grid=grid)
+
+
+def _check_flag(view: View) -> None:
+    """Refuse uneven grids while zarr-python refuses them: one would keep all from being opened."""
+    if zarr.config.get(FLAG, False):
+        return
+    for name, shown in view.virtual.items():
+        if shown.is_rectilinear:
+            raise StoreError(
+                "zarr-python opens no rectilinear grids as it is set",
+                array=name,
+                remedy=f"zarr.config.set({{{FLAG!r}: True}}) before",
+            )
