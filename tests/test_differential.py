@@ -1,5 +1,7 @@
 """Random unlike files, all differences at once: Intarsia equals xarray, bit for bit.
 
+So it does after the whole was saved and reopened, through zarr-python, and through dask.
+
 By default a fixed number of cases that are the same in every run. A long run::
 
     INTARSIA_DIFFERENTIAL_EXAMPLES=1000 pytest tests/test_differential.py -m slow
@@ -25,6 +27,7 @@ from tests import oracle
 from tests.check import is_virtual, tolerant
 from tests.compare import assert_identical
 from tests.oracle import apply_chain
+from tests.through import check_store
 from tests.unlike.strategies import Pile, chains, unlike_files
 
 ASKED = os.environ.get("INTARSIA_DIFFERENTIAL_EXAMPLES")
@@ -62,6 +65,7 @@ def _check(pile: Pile, data: Any, folder: Path) -> None:
         with tolerant():
             ours = apply_chain(actual, chain)
         assert_identical(ours, apply_chain(expected, chain))
+    check_store(actual, expected, folder, chain)
 
 
 def _check_virtual(actual: xr.Dataset, expected: xr.Dataset) -> None:
@@ -71,6 +75,7 @@ def _check_virtual(actual: xr.Dataset, expected: xr.Dataset) -> None:
             assert is_virtual(actual, str(name)), f"{name} was loaded"
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=EXAMPLES, derandomize=True, **SETTINGS)
 @given(pile=unlike_files(), data=st.data())
 def test_unlike_files_equal_xarray(pile: Pile, data: Any) -> None:

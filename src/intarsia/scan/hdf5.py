@@ -26,7 +26,7 @@ from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Encoding
 from intarsia.errors import IntarsiaError
 from intarsia.grid import strip_shape
-from intarsia.references import References, Source, Sources
+from intarsia.references import AFFINE, References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
 from intarsia.scan.hdf5_layout import Layout, Unreferable, assemble, layout
@@ -302,8 +302,8 @@ class _Scan:
             row = np.zeros((), placed.encoding.parameters)
             row[RAW_FILL] = fill
             chunks = placed.layout.chunks
-            if len(part) != len(chunks):
-                chunks = strip_shape(part, itemsize)
+            if refs.form == AFFINE or len(part) != len(chunks):
+                chunks = strip_shape(part, itemsize)  # of a part, strips may be smaller
             return VirtualArray.from_source(
                 sources, self._files[file], part, chunks, placed.encoding, row, refs, name=name
             )
