@@ -167,7 +167,7 @@ class IntarsiaError(Exception):
         remedy = self._what_to_do()
         if remedy:
             text = f"{text}; {remedy}"
-        return text
+        return text if text.isprintable() else _printable(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with `args`, which would lose everything but the reason.
@@ -406,6 +406,13 @@ _SHOWN = 4
 
 def _index(chunk: Iterable[int] | None) -> tuple[int, ...] | None:
     return None if chunk is None else tuple(int(i) for i in chunk)
+
+
+def _printable(text: str) -> str:
+    """Names from files and stores may hold what a terminal obeys, or can't show."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )
 
 
 def _short(value: object) -> str:

@@ -187,6 +187,9 @@ def view(
     if low < 0 or high >= len(flat):
         raise AssertionError(f"a box reaches from {low} to {high} of {len(flat)} elements")
     width = flat.itemsize
-    return np.ndarray(
-        count, flat.dtype, flat, base * width, tuple(int(stride) * width for stride in strides)
+    # of a dimension of length one the stride may be any number, and means nothing
+    steps = tuple(
+        int(stride) * width if length > 1 else 0
+        for length, stride in zip(count, strides, strict=True)
     )
+    return np.ndarray(count, flat.dtype, flat, base * width, steps)

@@ -284,8 +284,17 @@ def _sample(path: str, descriptor: int, stat: os.stat_result) -> str:
 
 _REMEMBERED = 1 << 16
 
+LARGE = 1 << 24
+
+MAX_READ = (1 << 32) + (1 << 26)
+"""Bytes that are read at once: as many as the largest chunk may have, and its neighbours."""
+
 
 def _read(descriptor: int, path: str, offset: int, length: int) -> memoryview:
+    if length > LARGE:  # who wrote the reference may not mean well: look before making room
+        there = min(max(os.fstat(descriptor).st_size - offset, 0), MAX_READ)
+        if length > there:
+            raise _short(path, offset, length, there)
     record(path, offset, length)
     data = os.pread(descriptor, length, offset) if length else b""
     if len(data) < length:  # the system may return less than asked for at once
@@ -299,12 +308,16 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> memoryview:
             done += len(part)
         data = b"".join(parts)
     if len(data) < length:
-        raise ShortRead(
-            f"asked for {length} bytes at offset {offset} and got {len(data)}",
-            url=path,
-            remedy="the file is shorter than its references say; fetch it again",
-        )
+        raise _short(path, offset, length, len(data))
     return memoryview(data)
+
+
+def _short(path: str, offset: int, length: int, found: int) -> ShortRead:
+    return ShortRead(
+        f"asked for {length} bytes at offset {offset} and got {found}",
+        url=path,
+        remedy="the file is shorter than its references say; fetch it again",
+    )
 
 
 def _explain(error: OSError, path: str) -> SourceError:

@@ -13,6 +13,12 @@ from intarsia.errors import CorruptStore
 MAX_CHUNK = 1 << 28
 """Bytes that one chunk may decode to."""
 
+MAX_RATIO = 8192
+"""A chunk decodes to at most so many times its bytes: a little more than what we can compress.
+
+So what a store takes in memory is bounded by what it takes on disk.
+"""
+
 HEADER = 16
 """Bytes of blosc's header: version, flags, and the lengths before and after."""
 
@@ -43,6 +49,8 @@ def decompress(data: bytes, nbytes: int | None, what: str) -> bytes:
     held = int.from_bytes(data[12:16], "little")
     if held != len(data) or found > MAX_CHUNK or (nbytes is not None and found != nbytes):
         raise CorruptStore(f"{what} does not hold what the root of the store says")
+    if found > MAX_RATIO * len(data):
+        raise CorruptStore(f"{what} can't hold {found} bytes in {len(data)}")
     if not found:
         return b""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.store.compression import MAX_CHUNK, checksum, compress, decompress
+from intarsia.store.compression import MAX_CHUNK, MAX_RATIO, checksum, compress, decompress
 from intarsia.store.objects import Objects, Writer
 from intarsia.store.parsing import Reader
 from intarsia.store.zarrays import (
@@ -26,6 +26,9 @@ type Json = dict[str, Any]
 
 MAX_BYTES = 1 << 36
 """A copied array that would be larger is not read."""
+
+MIN_STRING = 4
+"""Bytes that a string takes at least, before it is compressed."""
 
 NAMED = {
     name: np.dtype(name)
@@ -86,7 +89,7 @@ def read_values(told: Reader, objects: Objects) -> npt.NDArray[Any]:
     shape = told.integers("shape", 0)
     chunks = told.integers("chunks", 1)
     dtype = _dtype(told)
-    itemsize = 1 if dtype is None else dtype.itemsize
+    itemsize = MIN_STRING if dtype is None else dtype.itemsize
     if len(shape) != len(chunks) or len(shape) > 32:
         raise told.error("chunks of other dimensions than the array's")
     if prod(chunks) * itemsize > MAX_CHUNK or prod(shape) * itemsize > MAX_BYTES:
@@ -95,9 +98,12 @@ def read_values(told: Reader, objects: Objects) -> npt.NDArray[Any]:
     count = prod(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
     if len(expected) != count:
         raise told.error(f"{len(expected)} chunks where there have to be {count}")
-    if sum(size for size, _ in expected) * 100_000 < prod(shape) * itemsize:
+    if sum(size for size, _ in expected) * MAX_RATIO < prod(shape) * itemsize:
         raise told.error(f"too few bytes to hold an array of shape {shape}")
-    values = np.empty(shape, object if dtype is None else dtype)
+    try:
+        values = np.empty(shape, object if dtype is None else dtype)
+    except (MemoryError, ValueError) as error:
+        raise told.error(f"an array of shape {shape} does not fit into memory") from error
     for (key, place, size), promise in zip(pieces(shape, chunks), expected, strict=True):
         what = f"{name}/{key}"
         data = checked_object(objects, what, promise)
@@ -186,6 +192,8 @@ def read_bytes(told: Reader, objects: Objects) -> bytes:
     expected = told.pairs("objects")
     if len(expected) != -(-nbytes // length):
         raise told.error(f"{len(expected)} chunks can't hold {nbytes} bytes")
+    if length > nbytes:
+        raise told.error(f"a chunk of {length} bytes for {nbytes}")
     parts: list[bytes] = []
     for number, promise in enumerate(expected):
         what = f"{name}/c/{number}"

@@ -31,6 +31,11 @@ SINCE = "since 2000-01-01 00:00:00"
 
 NO_DATE = np.iinfo(np.int64).min
 
+_YEAR = {"seconds": 3.2e7, "microseconds": 3.2e13}
+
+FAR, MAX_YEARS = 20_000, 3e8
+"""Dates may be so many years from 2000 on average, or all of them together: cftime counts years."""
+
 CALENDARS = frozenset(
     ["standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day", "tai"]
 )
@@ -109,6 +114,9 @@ def _any_convention() -> Generator[None]:
 def _of_numbers(numbers: Array, given: dict[str, Any]) -> list[Any]:
     kind, calendar = CLASSES[given["class"]], given["calendar"]
     year_zero = given["has_year_zero"]
+    years = np.abs(numbers.astype(float)) / _YEAR[given["unit"]]
+    if years.sum() > max(MAX_YEARS, len(years) * FAR):
+        raise ValueError("dates too far away")
     found: Any = cftime.num2date(
         numbers,
         f"{given['unit']} {SINCE}",

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from intarsia.errors import CorruptStore
 
-MAX_BYTES = 1 << 28
-"""A longer document is not read."""
+MAX_BYTES = 1 << 27
+"""A longer document is neither read nor written; in memory it takes up to twenty times as much."""
 
 SAFE = 1 << 53
 """Integers up to here mean the same in every language."""
@@ -171,4 +171,8 @@ class Reader:
         parts = found.split("/")
         if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
             raise self.error("is not the name of an object", key)
+        try:
+            found.encode()
+        except UnicodeEncodeError as error:
+            raise self.error("is not the name of an object", key) from error
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from threading import RLock
@@ -30,8 +31,8 @@ from intarsia.store.values import restored
 
 type Overrides = Mapping[str, Any]
 
-KINDS = "biufc"
-"""Kinds of type that a virtual variable can have."""
+_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
+"""Types that a virtual variable can have."""
 
 ATTEMPTS = 5
 """How often a store is read anew, where it is replaced while it is read."""
@@ -62,6 +63,7 @@ class Stored:
         self._sources: Sources | None = None
         self._cases: dict[str, Encoding] | None = None
         self._segments: dict[tuple[str, str], Segments] = {}
+        self._variables: dict[str, dict[str, Reader]] = {}
 
     def __repr__(self) -> str:
         return f"<Stored {self.url}: {len(self.groups)} groups>"
@@ -118,10 +120,7 @@ class Stored:
         told = groups.child(path)
         told.only("attributes", "encoding", "variables")
         variables: dict[str, Variable] = {}
-        for variable in told.listed("variables"):
-            name = variable.text("name")
-            if name in variables:
-                raise variable.error(f"a second variable {name[:80]!r}")
+        for name, variable in self._named(path).items():
             try:
                 variables[name] = self._variable(path, name, variable)
             except IntarsiaError as error:
@@ -149,25 +148,23 @@ class Stored:
             self._segments[group, name] = found
             return found
 
-    def encodings(self, group: str, name: str) -> list[Encoding]:
-        """Encodings of a virtual variable; no table of it is read."""
-        found: list[Encoding] = []
-        for case in self._virtual(group, name).listed("cases"):
-            key = case.text("case")
-            if key not in self.cases:
-                raise case.error(f"there is no case {key[:40]!r}", "case")
-            found.append(self.cases[key])
-        return found
-
     def references(self, group: str, name: str) -> Table:
         """The table of references of a virtual variable."""
         return Table.parse(self._virtual(group, name).child("references"), self._objects)
 
-    def _variable_of(self, group: str, name: str) -> Reader:
+    def _named(self, group: str) -> dict[str, Reader]:
+        """What the root says of the variables of a group, by name."""
+        known = self._variables.get(group)
+        if known is not None:
+            return known
+        found: dict[str, Reader] = {}
         for variable in self._root.child("groups").child(group).listed("variables"):
-            if variable.text("name") == name:
-                return variable
-        raise KeyError(name)
+            if found.setdefault(variable.text("name"), variable) is not variable:
+                raise variable.error("a second variable of this name", "name")
+        return self._variables.setdefault(group, found)
+
+    def _variable_of(self, group: str, name: str) -> Reader:
+        return self._named(group)[name]
 
     def _virtual(self, group: str, name: str) -> Reader:
         told = self._variable_of(group, name).child("virtual")
@@ -288,7 +285,7 @@ def _known(url: str, digest: str, overrides: Overrides) -> Stored:
 
 
 def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -> Stored:
-    """Open a store. Only its root is read.
+    """Open a store, anew where it is replaced meanwhile. Only its root is read.
 
     Parameters
     ----------
@@ -304,7 +301,13 @@ def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -
     CorruptStore, UnsafeStore
         If it is damaged, or reaches for what it must not have.
     """
-    return Stored(os.path.abspath(os.path.expanduser(os.fspath(path))), containers)
+    place: str = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return Stored(place, containers)
+        except StoreReplaced:
+            continue
+    return Stored(place, containers)
 
 
 def read_group(
@@ -341,10 +344,10 @@ def _containers(told: Reader) -> list[Container]:
 def _dtype(told: Reader) -> np.dtype[Any]:
     text = told.text("dtype", 16)
     try:
-        dtype = np.dtype(text)
+        dtype = np.dtype(text) if _DTYPE.fullmatch(text) else None
     except TypeError as error:
         raise told.error(f"no such type: {text!r}", "dtype") from error
-    if dtype.kind not in KINDS or not dtype.isnative or dtype.str != text:
+    if dtype is None or not dtype.isnative or dtype.str != text:
         raise told.error(f"{text!r} can't be the type of a virtual variable", "dtype")
     return dtype
 

@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import Any
 
-from intarsia.errors import CorruptStore, NotAStore
+from intarsia.errors import CorruptStore, NotAStore, StoreError
 from intarsia.store.objects import ROOT, Objects, root_of
-from intarsia.store.parsing import Reader, parse
+from intarsia.store.parsing import MAX_BYTES, Reader, parse
 
 FORMAT = "intarsia"
 
@@ -17,10 +17,22 @@ VERSION = "unstable-1"
 
 
 def seal(document: dict[str, Any]) -> bytes:
-    """The root as it is written: the document, and the digest of all of it."""
+    """The root as it is written: the document, and the digest of all of it.
+
+    Raises
+    ------
+    StoreError
+        If it is longer than what is read.
+    """
     whole = {"format": FORMAT, "version": VERSION, "digest": "", **document}
     whole["digest"] = digest_of(whole)
-    return json.dumps(whole, separators=(",", ":"), allow_nan=False).encode()
+    data = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode()
+    if len(data) > MAX_BYTES:
+        raise StoreError(
+            f"its root would have {len(data):,} bytes, and may have {MAX_BYTES:,}",
+            remedy="save fewer variables in one store, or drop their largest attributes",
+        )
+    return data
 
 
 def digest_of(document: dict[str, Any]) -> str:

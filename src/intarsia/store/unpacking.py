@@ -250,6 +250,6 @@ def check_shape(told: Reader) -> tuple[int, ...]:
         If no array can have it.
     """
     shape = told.integers("shape", 0)
-    if len(shape) > 64 or prod(shape) >= 1 << 61:
+    if len(shape) > 64 or prod(max(size, 1) for size in shape) >= 1 << 61:
         raise told.error(f"an array of shape {shape}", "shape")
     return shape
