@@ -148,6 +148,16 @@ class Stored:
             self._segments[group, name] = found
             return found
 
+    def encodings(self, group: str, name: str) -> list[Encoding]:
+        """Encodings of a virtual variable; no table of it is read."""
+        found: list[Encoding] = []
+        for case in self._virtual(group, name).listed("cases"):
+            key = case.text("case")
+            if key not in self.cases:
+                raise case.error(f"there is no case {key[:40]!r}", "case")
+            found.append(self.cases[key])
+        return found
+
     def references(self, group: str, name: str) -> Table:
         """The table of references of a virtual variable."""
         return Table.parse(self._virtual(group, name).child("references"), self._objects)
