@@ -111,6 +111,7 @@ def _refused_cases() -> Iterator[dict[str, Any]]:
     for why, name, value in (
         ("a HDF5 filter that is not known", "pipeline", [[32015, 0, [3], "zstd"]]),
         ("too many parameters of a HDF5 filter", "pipeline", [[32000, 0, [1, 2, 3, 4], ""]]),
+        ("szip after lzf", "pipeline", [[32000, 0, [], ""], [4, 0, [4, 8, 32, 48], ""]]),
         ("a HDF5 datatype that is no number", "datatype", compound),
         ("HDF5 chunks without elements", "chunk_shape", [6, 0]),
         ("a HDF5 chunk of more than 4 GiB", "chunk_shape", [1 << 20, 1 << 20]),

@@ -132,7 +132,10 @@ def encodings(draw: st.DrawFn) -> Encoding:
             wanted = {"scale": scale, "offset": offset}
             fields |= {name: draw(kinds) for name, has in wanted.items() if has}
     if stored.kind not in "Mm" and draw(st.booleans()):
-        steps.append(Codec.make("cast", dtype=draw(st.sampled_from(["<f8", "<i8", "|S9", "<U2"]))))
+        targets = {"S": ["|S9", "|S2"], "U": ["<U9", "<U2"]}
+        others = ["<f8", "<i8", "|b1", "|S9", "<U2"]
+        cast = draw(st.sampled_from(targets.get(stored.kind, others)))
+        steps.append(Codec.make("cast", dtype=cast))
     elif stored.kind not in "SU" and draw(st.booleans()):
         steps += [Codec.make("isnan", dtype="|b1"), Codec.make("not", dtype="|b1")]
     filters = draw(
@@ -242,6 +245,9 @@ def test_what_does_not_change_decoding_is_no_part_of_a_case() -> None:
             Encoding((), np.dtype("u1"), (Codec.make("round", dtype="<f4"),)),
             "no decoding step round",
         ),
+        (Encoding((), np.dtype("S2")).cast(np.dtype("f4")), "S2 can't be cast to float32"),
+        (Encoding((), np.dtype("S2")).cast(np.dtype("U2")), "S2 can't be cast to <U2"),
+        (Encoding((), np.dtype("M8[s]")).cast(np.dtype("i8")), "can't be cast to int64"),
         (
             Encoding((LZF.filters[0], Codec.make("zlib")), np.dtype(">f8")),
             "stands beside other filters",
@@ -365,6 +371,8 @@ F64 = h5t.IEEE_F64BE.encode().hex()
         ("pipeline", [[4, 0, [4, 2, 8], ""]], "too few"),
         ("pipeline", [[5, 0, [8, 0, 9, 2, 8, 0, 8, 0], ""]], "5 can't have"),
         ("pipeline", [[6, 0, [0] * 20, ""]], "6 can't have"),
+        ("pipeline", [[32000, 0, [], ""], [4, 0, [4, 8, 8, 8], ""]], "4 can't come after"),
+        ("pipeline", [[1, 0, [5], ""], [4, 0, [4, 8, 8, 8], ""]], "4 can't come after"),
         ("datatype", "", "datatype must be"),
         ("datatype", "zz", "datatype must be"),
         ("datatype", F64.upper(), "datatype must be"),

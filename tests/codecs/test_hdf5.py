@@ -12,6 +12,7 @@ from h5py import h5d, h5p, h5s, h5t, h5z
 
 from intarsia.codecs import hdf5
 from intarsia.codecs.hdf5 import decode, filter_name, hdf5_codec, prepare, unavailable
+from intarsia.codecs.lzf import lzf_length, unlzf
 from intarsia.errors import ChecksumMismatch, ChunkError, UnsupportedVariable, WrongLength
 
 
@@ -195,6 +196,39 @@ def test_garbage_is_an_error_or_values_never_a_crash(tmp_path):
             except ChunkError as error:
                 assert error.reason
         np.testing.assert_array_equal(written.decoded(), written.values)
+
+
+@pytest.mark.parametrize("stored", [b"\x02\x01\x02\x03", b"", b"\x20\x00"])
+def test_what_lzf_hands_on_is_measured(stored):
+    # nbit would read on behind it, as far as the chunk should reach
+    datatype = h5t.STD_I32BE.copy()
+    datatype.set_precision(12)
+    count = 1 << 16
+    pipeline = (
+        (5, 0, (8, 0, count, 1, 4, 1, 12, 0), "nbit"),
+        (32000, 1, (4, 261, 4 * count), "lzf"),
+    )
+    codec = hdf5_codec(pipeline, datatype.encode(), (count,))
+    with pytest.raises(ChunkError):
+        decode(codec, stored, 0, ">i4", (count,))
+
+
+def test_lzf_streams_are_what_the_library_wrote(tmp_path):
+    rng = np.random.default_rng(3)
+    for top in (1, 2, 3, 20, 200):
+        for size in (1, 7, 300, 5000):
+            data = rng.integers(0, top, size).astype("u1")
+            data[size // 3 : size // 2] = 7
+            written = Written(tmp_path / "x.h5", data, lzf)
+            if written.mask:  # it grew, and so was stored as it is
+                continue
+            stream = memoryview(bytes(written.stored))
+            assert lzf_length(stream) == size
+            assert unlzf(stream, size) == data.tobytes()
+            with pytest.raises(WrongLength):
+                unlzf(stream, size - 1)
+            with pytest.raises(WrongLength):
+                unlzf(stream[:-1], size)
 
 
 def test_the_file_in_memory_does_not_grow(tmp_path, monkeypatch):

@@ -349,18 +349,6 @@ def test_damaged_chunks_raise(tmp_path: Path, fetched: int) -> None:
         same(array[:], values)
 
 
-@pytest.mark.usefixtures("fetched")
-def test_text_that_is_no_number_is_an_error() -> None:
-    encoding = Encoding((), np.dtype("S2")).cast(np.dtype("f8"))
-    virtual = VirtualArray.inline(np.array([b"12", b"x"])).astype("f8")
-    array = opened(present(virtual, (3,)))
-    assert table_of(virtual).encodings == (encoding,)
-    with pytest.raises(CorruptChunk, match="can't be decoded"):
-        array[:]
-    with pytest.raises(CorruptChunk, match="can't be decoded"):
-        array[1]
-
-
 PLAIN = Encoding((), np.dtype("<f4"))
 ZLIB = Encoding((Codec.make("zlib"),), np.dtype("<f4"))
 

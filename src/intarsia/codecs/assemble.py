@@ -17,7 +17,6 @@ from intarsia.codecs.cases import CaseTable
 from intarsia.codecs.chain import chain, constants, groups, place, values, view
 from intarsia.codecs.chunks import CONSTANT, Parts, decoded_nbytes, unpack
 from intarsia.encoding import Encoding
-from intarsia.errors import CorruptChunk
 
 __all__ = ["Chosen", "assemble", "decode_chunk", "meeting", "whole"]
 
@@ -85,7 +84,7 @@ def whole(
     encoding = table.encodings[int(parts.case[0])]
     rows = np.frombuffer(parts.parameters, encoding.parameters)
     if parts.state[0] == CONSTANT:
-        return np.full(shape, _constants(encoding, rows)[0], dtype)
+        return np.full(shape, constants(encoding, rows)[0], dtype)
     decoded = _decoded(encoding, int(parts.mask[0]), int(parts.elements[0]), [data], rows)
     strides: list[int] = parts.strides[0].tolist()
     seen = view(decoded.reshape(-1), int(parts.begin[0]), tuple(shape), strides)
@@ -162,7 +161,7 @@ def assemble(
         if states[group[0]] == CONSTANT:
             rows = parts.rows(chosen, encoding.parameters)
             alike = np.zeros((len(group), parts.ndim), np.int64)
-            target.put(group, _constants(encoding, rows), np.arange(len(group)), alike)
+            target.put(group, constants(encoding, rows), np.arange(len(group)), alike)
             continue
         mask, elements = int(parts.mask[chosen[0]]), int(parts.elements[chosen[0]])
         several = max(1, BATCH_BYTES // max(elements * encoding.stored.itemsize, 1))
@@ -203,14 +202,4 @@ def _decoded(
     """Values of decoded source chunks, one row each."""
     links = chain(encoding, mask, elements * encoding.stored.itemsize)
     stored = links.join([links.undo(buffer) for buffer in buffers])
-    try:
-        return values(encoding, stored, rows)
-    except (ValueError, TypeError, OverflowError) as error:  # text that is no number
-        raise CorruptChunk(f"its elements can't be decoded ({error})") from error
-
-
-def _constants(encoding: Encoding, rows: Array) -> Array:
-    try:
-        return constants(encoding, rows)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptChunk(f"its fill can't be decoded ({error})") from error
+    return values(encoding, stored, rows)

@@ -25,7 +25,7 @@ from intarsia.codecs.cases_steps import parameters_of, steps_json, steps_of
 from intarsia.codecs.cases_types import data_type_json, data_type_of, dtype_of, entries, fail
 from intarsia.codecs.cf import apply_steps
 from intarsia.encoding import RAW_FILL, Encoding
-from intarsia.errors import CorruptChunk, UnsupportedError
+from intarsia.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from zarr.core.array_spec import ArraySpec
@@ -144,10 +144,7 @@ class CFCodec(ArrayArrayCodec):
 
     def _decode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
         stored = chunk_data.as_numpy_array()
-        try:
-            decoded = apply_steps(self.encoding.steps, stored.reshape(1, -1), self._rows())
-        except (ValueError, TypeError, OverflowError) as error:  # text that is no number
-            raise CorruptChunk(f"its elements can't be decoded ({error})") from error
+        decoded = apply_steps(self.encoding.steps, stored.reshape(1, -1), self._rows())
         return chunk_spec.prototype.nd_buffer.from_numpy_array(decoded.reshape(stored.shape))
 
     async def _decode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:

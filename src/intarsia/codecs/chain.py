@@ -83,7 +83,11 @@ def _hdf5_chain(encoding: Encoding, filter_mask: int, nbytes: int) -> Chain:
     shape = tuple(codec.config["chunk_shape"])
     if prod(shape) * stored.itemsize != nbytes:
         raise WrongLength(f"a chunk of shape {shape} can't have {nbytes} bytes")
-    prepare(codec)
+    try:
+        prepare(codec)
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        # h5py says in many ways that something can't be
+        raise UnsupportedVariable(f"the HDF5 library refuses its filters ({error})") from error
 
     def undo(chunk: Any) -> Array:
         return decode(codec, chunk, filter_mask, stored, shape).reshape(-1)

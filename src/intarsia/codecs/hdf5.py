@@ -40,6 +40,7 @@ import numpy.typing as npt
 from h5py import h5d, h5f, h5p, h5s, h5t, h5z  # pyright: ignore[reportAttributeAccessIssue]
 
 from intarsia.codecs.filters import checked, inflate, unshuffle
+from intarsia.codecs.lzf import lzf_length, unlzf
 from intarsia.encoding import Codec
 from intarsia.errors import CorruptChunk, UnsupportedVariable, WrongLength
 
@@ -282,19 +283,26 @@ class _Decoder:
                 chunk = unshuffle(chunk, values[0])
             elif number == FLETCHER32:
                 chunk = checked(chunk)
+            elif number == LZF and not self._known_before(index, filter_mask):
+                # What another filter of the library gets from it has to be measured.
+                chunk = unlzf(memoryview(chunk).cast("B"), 2 * self._nbytes + 1024)
             else:
                 return chunk, filter_mask, index
             filter_mask |= 1 << index
         return chunk, filter_mask, -1
 
+    def _known_before(self, last: int, filter_mask: int) -> bool:
+        """Whether the filters before one make as many bytes of a chunk, whatever it holds."""
+        before = [f for i, f in enumerate(self._pipeline[:last]) if not filter_mask >> i & 1]
+        return all(number in (SHUFFLE, FLETCHER32) for number, _, _, _ in before)
+
     def _measure(self, chunk: memoryview, filter_mask: int, last: int) -> None:
         """Refuse a chunk whose length, or the length it decodes to, can't be right."""
         before = [f for i, f in enumerate(self._pipeline[:last]) if not filter_mask >> i & 1]
-        known = all(number in (SHUFFLE, FLETCHER32) for number, _, _, _ in before)
         expected = self._nbytes + 4 * sum(number == FLETCHER32 for number, _, _, _ in before)
         if last < 0:
             found = len(chunk)
-        elif not known:
+        elif not self._known_before(last, filter_mask):
             return
         else:
             number, _, values, _ = self._pipeline[last]
@@ -339,7 +347,7 @@ def decoded_length(number: int, values: tuple[int, ...], chunk: memoryview, expe
         -1 where the input is shorter than what it says of itself.
     """
     if number == LZF:
-        return _lzf_length(chunk)
+        return lzf_length(chunk)
     if number == SZIP:
         return int.from_bytes(chunk[:4], "little") if len(chunk) > 4 else -1
     if number == NBIT:
@@ -365,30 +373,6 @@ def _nbit_length(values: tuple[int, ...], expected: int) -> int:
     if values[1]:  # the precision is that of the type: nothing is packed
         return expected
     return (values[2] * values[6] + 7) // 8
-
-
-_LZF_STEPS = tuple([n + 2 for n in range(32)] + [2] * 192 + [3] * 32)
-_LZF_MAKES = tuple([n + 1 for n in range(32)] + [(n >> 5) + 2 for n in range(32, 256)])
-
-
-def _lzf_length(chunk: memoryview) -> int:
-    """Bytes that a LZF stream decompresses to, or -1 where its last token is cut short.
-
-    A token is a run of literals (control byte below 32: that many and one more), or a match of
-    3 to 8 bytes, or of 9 and more with the rest of the length in a second byte, and an offset.
-    """
-    data = bytes(chunk)
-    end, position, length = len(data), 0, 0
-    steps, makes = _LZF_STEPS, _LZF_MAKES
-    while position < end:
-        control = data[position]
-        if control >= 224:
-            if position + 1 >= end:
-                return -1
-            length += data[position + 1]
-        length += makes[control]
-        position += steps[control]
-    return length if position == end else -1
 
 
 LIBRARY = f"HDF5 {h5py.version.hdf5_version}"
