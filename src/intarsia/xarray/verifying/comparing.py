@@ -111,7 +111,7 @@ class Comparison:
         self.outcome = Outcome()
         self._value: Difference | None = None
         self._wrong = 0
-        self._checked: set[tuple[Any, ...]] = set()
+        self._labels: dict[tuple[Any, ...], list[Difference]] = {}
         self._steps: dict[tuple[int, np.dtype[Any]], tuple[Codec, ...] | None] = {}
 
     def run(self) -> Outcome:
@@ -120,16 +120,22 @@ class Comparison:
         usable: list[tuple[Segment, str, Array]] = []
         names = [self._name(segment) for segment in segments]
         known = set(filter(None, names))
+        different: dict[int, Difference] = {}  # labels of many segments are the same ones
         for segment, name in zip(segments, names, strict=True):
             if name is None and len(known) == 1:  # what has no bytes has no name of its own
                 name = next(iter(known))
-            shift, reason = self._fits(segment, name)
-            if name is None or shift is None:
+            shifts, reason = self._fits(segment, name)
+            if name is None or not shifts:
                 self._leave(segment.elements, reason)
                 continue
-            usable.append((segment, name, shift))
+            shift = shifts[0]
             if self.by_label:
-                self._check_labels(segment, name, shift)
+                told = [self._labels_differ(segment, name, shift) for shift in shifts]
+                best = min(range(len(told)), key=lambda n: len(told[n]))
+                different.update((id(one), one) for one in told[best])
+                shift = shifts[best]
+            usable.append((segment, name, shift))
+        self.outcome.differences += different.values()
         if self.sample is None:
             for segment, name, shift in usable:
                 for box in segment.boxes(self.referred.array.itemsize):
@@ -149,14 +155,14 @@ class Comparison:
             return name
         return self.original.named_by_bytes(self.referred.array.segments, segment.row)
 
-    def _fits(self, segment: Segment, name: str | None) -> tuple[Array | None, str]:
-        """What to add to indices in the source, or why it is not known which these are."""
+    def _fits(self, segment: Segment, name: str | None) -> tuple[list[Array], str]:
+        """What may have to be added to indices in the source, or why these are not known."""
         if name is None:
-            return None, f"the source has no variable {self.referred.array.name!r}"
+            return [], f"the source has no variable {self.referred.array.name!r}"
         variable = self.original.variable(name)
-        shift = segment.shift(variable.shape)
-        if shift is None:
-            return None, "it lies in several places, so that its positions in the source are unsure"
+        shifts = segment.shifts(variable.shape)
+        if not shifts:
+            return [], "it lies in several places, so that its positions in the source are unsure"
         key = (segment.case, native(variable.dtype))
         if key not in self._steps:
             encoding = self.referred.array.segments.cases[segment.case].encoding
@@ -166,48 +172,54 @@ class Comparison:
                     self._difference("type", stored=str(encoding.dtype), expected=str(key[1]))
                 )
         if self._steps[key] is None:
-            return None, "its values are of another type in the source"
-        return shift, ""
+            return [], "its values are of another type in the source"
+        return shifts, ""
 
-    def _check_labels(self, segment: Segment, name: str, shift: Array) -> None:
-        """Compare the labels of the whole with those of the source at the same positions."""
+    def _labels_differ(self, segment: Segment, name: str, shift: Array) -> list[Difference]:
+        """How labels of the whole differ from those of the source at the same positions."""
+        told: list[Difference] = []
         variable = self.original.variable(name)
         for axis, dim in enumerate(self.referred.dims):
             mine = self.referred.labels.of(dim)
             if mine is None:
                 continue
-            begin, count = int(segment.start[axis]), int(segment.count[axis])
             mapped = np.flatnonzero(segment.axis == axis).tolist()
             found = self._labels_of(dim, variable, mapped)
             if found is None:
                 self.outcome.unlabelled.add(dim)
                 continue
-            label, theirs = found
             self.outcome.labelled.add(dim)
+            label, theirs = found
+            begin, count = int(segment.start[axis]), int(segment.count[axis])
+            line = np.zeros(count, np.int64)
             if mapped:
                 line = segment.line(mapped[0], begin, count) + shift[mapped[0]]
-            else:
-                line = np.zeros(count, np.int64)
             key = (dim, label, begin, count, *line[[0, -1]].tolist())
-            if key in self._checked:
-                continue
-            self._checked.add(key)
-            wrong = ~same_labels(
-                mine[begin : begin + count], theirs[line], self.referred.labels.tolerance
-            )
-            if wrong.any():
-                at = int(np.argmax(wrong))
-                self.outcome.differences.append(
-                    self._difference(
-                        "label",
-                        index=(begin + at,),
-                        source_index=(int(line[at]),) if mapped else (),
-                        stored=text_of(mine[begin + at]),
-                        expected=text_of(theirs[line[at]]),
-                        count=int(wrong.sum()),
-                        dim=dim,
-                    )
-                )
+            if key not in self._labels:
+                self._labels[key] = self._label_differs(dim, theirs, begin, line, bool(mapped))
+            told += self._labels[key]
+        return told
+
+    def _label_differs(
+        self, dim: str, theirs: Array, begin: int, line: Array, mapped: bool
+    ) -> list[Difference]:
+        mine = self.referred.labels.of(dim)
+        assert mine is not None
+        here = mine[begin : begin + len(line)]
+        wrong = ~same_labels(here, theirs[line], self.referred.labels.tolerance)
+        if not wrong.any():
+            return []
+        at = int(np.argmax(wrong))
+        difference = self._difference(
+            "label",
+            index=(begin + at,),
+            source_index=(int(line[at]),) if mapped else (),
+            stored=text_of(here[at]),
+            expected=text_of(theirs[line[at]]),
+            count=int(wrong.sum()),
+            dim=dim,
+        )
+        return [difference]
 
     def _labels_of(
         self, dim: str, variable: xr.Variable, mapped: Sequence[int]

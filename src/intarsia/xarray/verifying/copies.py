@@ -82,6 +82,10 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
     variable = original.variable(copied.name)
     if set(variable.dims) - set(copied.dims):
         return "it has other dimensions in the sources"
+    url = original.source.url
+    if copied.dims == (copied.name,) and copied.labels.repeat(copied.name):
+        here = copied.labels.among(copied.name, original.read(copied.name).reshape(-1))
+        return Part(url, (here,), np.ones(len(here), bool), {})
     try:
         where, kept = _places(copied, original, variable)
         order = [copied.dims.index(str(dim)) for dim in variable.dims]
@@ -93,18 +97,18 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
             values = np.expand_dims(values, axis)
     theirs = np.broadcast_to(values[np.ix_(*kept)], [len(part) for part in where])
     mine = copied.values[np.ix_(*where)]
-    if theirs.dtype != mine.dtype:
-        try:
-            with np.errstate(all="ignore"):
-                theirs = theirs.astype(mine.dtype)
-        except (TypeError, ValueError, OverflowError):
-            return (
-                f"its values are of type {theirs.dtype} in a source, and {mine.dtype} in the whole"
-            )
+    try:
+        common = np.result_type(mine.dtype, theirs.dtype)
+    except TypeError:
+        common = None
+    texts = {mine.dtype.kind, theirs.dtype.kind} in ({"U"}, {"S"})  # of any length
+    if common is None or not (texts or common == mine.dtype):
+        return f"its values are of type {theirs.dtype} in a source, and not {mine.dtype}"
+    mine, theirs = mine.astype(common, copy=False), theirs.astype(common, copy=False)
     equal = same_bits(mine, theirs)
     wrong = np.flatnonzero(~equal)[:KEPT].tolist()
     others = {flat: text_of(theirs[np.unravel_index(flat, theirs.shape)]) for flat in wrong}
-    return Part(original.source.url, where, equal, others)
+    return Part(url, where, equal, others)
 
 
 def _places(
@@ -119,6 +123,8 @@ def _places(
         labels = original.labels(dim)
         found = None
         if labels is not None and labels.size == length:
+            if copied.labels.repeat(dim):
+                raise Unreadable(f"labels of {dim!r} repeat")
             found = copied.labels.find(dim, labels.reshape(-1))
         if found is not None:
             inside: Any = found >= 0

@@ -36,6 +36,16 @@ class Labels:
         """Labels of a dimension, or None where it has none."""
         return self._values.get(dim)
 
+    def _index(self, dim: str) -> pd.Index:
+        index = self._indexes.get(dim)
+        if index is None:
+            index = self._indexes[dim] = pd.Index(self._values[dim])
+        return index
+
+    def repeat(self, dim: str) -> bool:
+        """Whether a dimension has a label twice."""
+        return dim in self._values and not self._index(dim).is_unique
+
     def find(self, dim: str, labels: Array) -> Array | None:
         """Positions of labels along a dimension, -1 for those that are not there.
 
@@ -45,13 +55,9 @@ class Labels:
             None where the dimension has no labels, or the same one twice.
         """
         mine = self.of(dim)
-        if mine is None:
+        if mine is None or self.repeat(dim):
             return None
-        index = self._indexes.get(dim)
-        if index is None:
-            index = self._indexes[dim] = pd.Index(mine)
-        if not index.is_unique:
-            return None
+        index = self._index(dim)
         cast = _cast(labels, mine.dtype)
         if cast is None:
             return np.full(len(labels), -1)
@@ -59,6 +65,13 @@ class Labels:
         if _applies(self.tolerance, mine) and index.is_monotonic_increasing:
             found = index.get_indexer(pd.Index(cast), "nearest", tolerance=self.tolerance)
         return np.asarray(found)
+
+    def among(self, dim: str, labels: Array) -> Array:
+        """Positions along a dimension whose labels are among some labels."""
+        index = self._index(dim)
+        cast = _cast(labels, self._values[dim].dtype)
+        inside: Any = index.isin(pd.Index([] if cast is None else cast))
+        return np.flatnonzero(inside)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Labels, (self._values, self.tolerance)

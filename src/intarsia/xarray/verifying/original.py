@@ -20,7 +20,7 @@ from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.hdf5 import scan
-from intarsia.segments import FORM, PAGE, REF, Segments
+from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 
 type Array = npt.NDArray[Any]
 
@@ -63,7 +63,7 @@ def arguments_of(choices: str) -> dict[str, Any]:
     """
     try:
         recorded: Any = json.loads(choices) if choices else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"how it was opened is not recorded readably: {error}") from error
     if not isinstance(recorded, dict) or recorded.keys() - DECODERS:
         raise Unreadable(f"how it was opened is recorded in an unknown way: {choices[:80]}")
@@ -78,7 +78,11 @@ def _argument(name: str, value: Any) -> Any:
             return {key: _argument(name, one) for key, one in told["by_variable"].items()}
         coder = CODERS.get(str(told.get("coder")))
         if coder is not None:
-            return coder(**{key: one for key, one in told.items() if key != "coder"})
+            given = {key: one for key, one in told.items() if key != "coder"}
+            try:
+                return coder(**given)
+            except (TypeError, ValueError) as error:
+                raise Unreadable(f"{name}={told!r} can't be asked for again: {error}") from error
     elif not isinstance(value, str) or name in ("group", "phony_dims", "decode_coords"):
         return value
     raise Unreadable(f"{name}={value!r} can't be asked for again")
@@ -146,8 +150,11 @@ class Original:
         number = int(row[REF])
         if row[FORM] == MISSING or number >= len(page):
             return None
-        if page.states is not None and page.states[number] != STORED:
-            return None
+        if page.states is not None:
+            states = np.asarray(page.states[number : number + int(row[COUNT])])
+            if not (states == STORED).any():
+                return None
+            number += int(np.argmax(states == STORED))
         offset = int(page.offsets[number])
         if offset not in self._names:
             if self._scanned is None:
@@ -195,6 +202,10 @@ def original(source: Source) -> Generator[Original]:
             )
     except Exception as error:  # whatever the libraries below raise
         text = next(iter(str(error).splitlines()), "")
+        if "file signature not found" in text:
+            raise Unreadable(
+                "it is no HDF5 file by itself, but holds values that one keeps outside"
+            ) from error
         raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
     with dataset:
         yield Original(source, dataset)

@@ -87,11 +87,12 @@ class Segment:
             return self.first[dim : dim + 1]
         return self.first[dim] + self.step[dim] * (np.arange(count) + begin - self.start[axis])
 
-    def shift(self, shape: tuple[int, ...]) -> Array | None:
+    def shifts(self, shape: tuple[int, ...]) -> list[Array]:
         """What to add to indices in the source's array, for those in the variable of it.
 
         A dataset may be shorter than its unlimited dimension: then the variable goes on with fill
-        where the dataset ends.
+        where the dataset ends. Of fill, it is not known whether it is that, or the dataset itself,
+        of which nothing was ever written.
 
         Parameters
         ----------
@@ -100,25 +101,25 @@ class Segment:
 
         Returns
         -------
-        ndarray or None
-            None where the segment is of another array than that variable.
+        list of ndarray
+            What is possible, the likeliest first; nothing where the segment is of another array
+            than that variable.
         """
         none = np.zeros(len(self.size), np.int64)
         if len(shape) != len(self.size):
-            return None
+            return []
         lacking = np.array(shape, np.int64) - self.size
         if not lacking.any():
-            return none
-        if (lacking < 0).any():
-            return None
+            return [none]
         form = int(self.row[FORM])
-        if form in (DENSE, SPARSE):
-            return none
-        if form == MISSING:  # what follows after the end of the dataset
-            axis = int(np.flatnonzero(lacking)[0])
-            none[axis] = lacking[axis]
-            return none
-        return None
+        if (lacking < 0).any() or form not in (DENSE, SPARSE, MISSING):
+            return []
+        if form != MISSING:
+            return [none]
+        after = none.copy()
+        axis = int(np.flatnonzero(lacking)[0])
+        after[axis] = lacking[axis]
+        return [none, after]
 
     def boxes(self, itemsize: int) -> Generator[Box]:
         """Boxes that tile it, of about `BOX_BYTES` and along the source's chunks."""
