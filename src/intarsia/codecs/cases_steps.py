@@ -175,8 +175,6 @@ def _check_types(parameters: np.dtype[Any], stored: np.dtype[Any], steps: Sequen
             before = np.dtype(bool)
             continue
         after = np.dtype(config["dtype"])
-        # text may be no number, and bytes no text
-        texts = before.kind in "SU" and after.kind != before.kind
         # text may be no number, or not in the other's alphabet: what else is cast never fails
         castable = after.kind == before.kind if before.kind in "SU" else before.kind in CASTABLE
         if before != after and not castable:
