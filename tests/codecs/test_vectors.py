@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,10 +47,20 @@ def test_the_script_makes_these_files(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "tools" / "make_vectors.py", tmp_path], check=True)
     made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     there = {str(path.relative_to(VECTORS)) for path in VECTORS.rglob("*") if path.is_file()}
-    assert there - made == {"README.md"}
+    assert there - made == {"README.md", "reader.mjs"}
     assert not made - there
     for name in made:
         assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes(), name
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no Node.js")
+def test_a_reader_in_another_language_reads_them() -> None:
+    run = subprocess.run(
+        ["node", VECTORS / "reader.mjs"], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.endswith(" 0 wrong\n")
+    assert int(run.stdout.split()[0]) > 100
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
