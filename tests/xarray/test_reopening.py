@@ -323,6 +323,9 @@ def test_stores_combine_as_their_files_do(home: Path, paths: list[Path], plain: 
     same(intarsia.open_mfdataset(stores, **EXPLICIT), plain)  # by coordinates
     same(intarsia.open_mfdataset([home / "all.intarsia"]), plain)
     assert intarsia.check(stores, "time", **EXPLICIT).ok
+    by_dask = xr.open_mfdataset(stores, **ALONG)
+    assert by_dask.v.chunks
+    same(by_dask, plain)
     part = intarsia.open_dataset(home / "all.intarsia").isel(time=slice(4, None))
     both = xr.concat([intarsia.open_dataset(paths[0]), part], "time", **EXPLICIT)
     same(both, plain)

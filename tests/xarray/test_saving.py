@@ -70,7 +70,7 @@ def test_virtual_variables_stay_virtual(ds: xr.Dataset, plain: xr.Dataset, tmp_p
     assert reads.requests == 0
     assert summary.sources == 3
     assert summary.variables - summary.copied == 6
-    assert "3 sources" in str(summary)
+    assert "3 sources" in repr(summary)
     for name in ("v", "f", "d", "land", "area", "step"):
         assert is_virtual(again, name), name
     same(again, plain)

@@ -34,7 +34,7 @@ type Json = dict[str, Any]
 type Mode = Literal["w-", "w"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Summary:
     """What was saved.
 
@@ -72,6 +72,8 @@ class Summary:
             f"{self.references:,} {_plural('reference', self.references)}, "
             f"{self.cases} {_plural('case', self.cases)}), {self.copied} copied"
         )
+
+    __repr__ = __str__
 
 
 def _plural(word: str, count: int) -> str:
