@@ -1,0 +1,348 @@
+"""Damages stores and reads them, one after the other, in a process that may die of it.
+
+Run as ``python -m tests.store.hostile.worker FOLDER SEED START STOP STEP``. For each number, a line
+of JSON is written before and another after it, so that who started this knows what was last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from intarsia.errors import IntarsiaError
+from intarsia.io.fetch import observe
+from intarsia.store.objects import open_objects
+from intarsia.store.read import read
+from tests.store.hostile import corpus
+from tests.store.hostile.looking import (
+    STORE,
+    Found,
+    Refusal,
+    Value,
+    look,
+    look_as_zarr,
+    poisoned,
+)
+from tests.store.hostile.mutations import Damaged, Objects, damage
+from tests.store.hostile.zips import packed
+
+CPU_SECONDS = 2.0
+"""Time that reading all of a damaged store may take, of the processor."""
+
+WALL_SECONDS = 20
+"""Time that it may take on a machine that does other things, too."""
+
+MEMORY = 200 << 20
+"""Memory that it may take, beyond what the process has."""
+
+ZARR = 4
+"""Every so many stores are read through zarr-python, too."""
+
+ADDRESSES = 6 << 30
+"""All memory that the process may ask for."""
+
+
+class Late(BaseException):
+    """Reading takes too long."""
+
+
+def _late(number: int, frame: FrameType | None) -> None:
+    raise Late(f"signal {number}")
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Raise `Late` in what takes too long."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def peak_memory(*, reset: bool = False) -> int:
+    """Most memory that the process has had, since the last reset where the system has such."""
+    if reset:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return 0
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+# -- what is done beside reading -------------------------------------------------------------------
+
+HARMLESS = {
+    *("object.__getattr__", "object.__setattr__", "sys._getframe", "builtins.id", "time.sleep"),
+    *("_thread.start_new_thread", "_thread.start_joinable_thread", "sys.excepthook"),
+    *("threading.Thread.start", "gc.get_objects", "cpython.run_stdin", "sys.unraisablehook"),
+}
+
+
+class Auditor:
+    """Notes everything that a reader has no business with.
+
+    Parameters
+    ----------
+    roots
+        Folders and files in which a store may open files.
+    """
+
+    def __init__(self, roots: list[str]) -> None:
+        self.roots = tuple(os.path.realpath(root) for root in roots)
+        self.active = False
+        self.faults: list[str] = []
+        self.outside: list[str] = []
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.active or event in HARMLESS:
+            return
+        if event in ("open", "os.listdir", "os.scandir"):
+            path = args[0]
+            if isinstance(path, int) or path is None:
+                return
+            flags = args[2] if event == "open" and len(args) > 2 else 0
+            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                self.faults.append(f"{event} for writing {path!r}")
+            try:
+                real = os.path.realpath(os.fsdecode(path))
+            except ValueError:
+                return  # a NUL: the system would refuse it
+            if not any(real == root or real.startswith(f"{root}/") for root in self.roots):
+                self.outside.append(real)
+            return
+        self.faults.append(f"{event} {args!r}"[:200])
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        self.faults, self.outside = [], []
+        self.active = True
+        try:
+            yield
+        finally:
+            self.active = False
+
+
+@dataclass
+class Outcome:
+    """What became of one damaged store.
+
+    Parameters
+    ----------
+    number, store, kind, sealed
+        Which it was.
+    result
+        ``same``, ``store`` (an error of the store's), ``source``, ``chunk``, ``unsupported``, or
+        ``other`` values.
+    errors
+        Kinds of the errors.
+    faults
+        What must not be.
+    seconds, nbytes
+        Time and memory it took.
+    """
+
+    number: int
+    store: str
+    kind: str
+    sealed: bool
+    result: str = "same"
+    errors: list[str] = field(default_factory=list[str])
+    faults: list[str] = field(default_factory=list[str])
+    seconds: float = 0
+    nbytes: int = 0
+
+
+GROUPS = {
+    "store": ("store", "not-a-store", "corrupt-store", "unsafe-store"),
+    "source": ("source-missing", "source-changed", "short-read", "source-unreadable", "not-a-file"),
+    "chunk": ("corrupt-chunk", "checksum-mismatch", "wrong-length"),
+    "unsupported": ("unsupported-variable", "unsupported"),
+}
+"""Kinds of errors that a damaged store may have, and what they are counted as."""
+
+
+class Bench:
+    """Damaged stores in their places, and what is found in them.
+
+    Parameters
+    ----------
+    home
+        Folder with the sound stores.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.objects: dict[str, Objects] = {}
+        self.sound: dict[str, Found] = {}
+        for name in corpus.STORES:
+            place = open_objects(str(home / name))
+            # in the order of a zip file, where it is one
+            names = list(getattr(place, "_places", place.names()))
+            self.objects[name] = {each: place.get(each) for each in names}
+            first = look(str(home / name))
+            assert look(str(home / name)) == first
+            assert all(isinstance(value, Value) for value in first.values()), first
+            shown, plain = look_as_zarr(str(home / name))
+            assert shown == plain, name
+            self.sound[name] = first
+        roots = [str(home / "x.intarsia"), str(home / "x.zip"), str(home / "in")]
+        self.auditor = Auditor([*roots, str(home.parent / "out")])
+
+    def run(self, number: int, seed: int) -> Outcome:
+        """Damage a store, read it twice, and judge."""
+        draw = random.Random(f"{seed}/{number}")
+        name = draw.choice(corpus.STORES)
+        other = draw.choice([each for each in corpus.STORES if each != name])
+        zipped = name.endswith(".zip")
+        damaged = damage(number, seed, self.objects[name], self.objects[other], zipped=zipped)
+        return self.judge(number, name, damaged)
+
+    def judge(self, number: int, name: str, damaged: Damaged) -> Outcome:
+        """Read a damaged store twice, and judge."""
+        path = self.put(damaged, zipped=name.endswith(".zip"))
+        outcome = Outcome(number, name, damaged.kind, damaged.sealed)
+        before = peak_memory(reset=True)
+        began = time.process_time()
+        try:
+            with observe() as reads, self.auditor.watching():
+                with bounded(), poisoned(0x5A):
+                    first = look(path)
+                with bounded(), poisoned(0xA5):
+                    second = look(path)
+                if number % ZARR == 0:
+                    with bounded():
+                        self._compare_zarr(outcome, *look_as_zarr(path))
+        except Late as error:
+            outcome.faults.append(f"late: {error}")
+            first = second = {}
+        outcome.seconds = (time.process_time() - began) / 2
+        outcome.nbytes = peak_memory() - before
+        if outcome.nbytes > MEMORY:
+            outcome.faults.append(f"memory: {outcome.nbytes >> 20} MB")
+        outcome.faults += self.auditor.faults
+        # a container may be anywhere, but what the store does not know there is not read
+        seen = {os.path.realpath(url) for url, _, _ in reads.ranges}
+        places = self._places(path)
+        outcome.faults += [
+            f"{'read' if outside in seen else 'opened'} {outside}"
+            for outside in self.auditor.outside
+            if outside in seen or not any(outside.startswith(place) for place in places)
+        ]
+        for place in first.keys() | second.keys():
+            one, two = first.get(place), second.get(place)
+            # of several errors, the one of the thread that is first is told
+            if one != two and not (isinstance(one, Refusal) and isinstance(two, Refusal)):
+                outcome.faults.append(f"not the same twice: {place!r} {one} {two}")
+        self._compare(outcome, self.sound[name], first)
+        return outcome
+
+    def _places(self, path: str) -> list[str]:
+        """Where the containers of a store are."""
+        try:
+            return [os.path.join(os.path.realpath(place), "") for place in read(path).locations]
+        except IntarsiaError:
+            return []
+
+    def _compare(self, outcome: Outcome, sound: Found, found: Found) -> None:
+        errors = {place: found[place] for place in found if isinstance(found[place], Refusal)}
+        for place, error in errors.items():
+            assert isinstance(error, Refusal)
+            groups = [group for group, kinds in GROUPS.items() if error.kind in kinds]
+            if not groups:
+                outcome.faults.append(f"{place!r}: {error.error}: {error.text}")
+            elif not outcome.sealed and groups != ["store"]:
+                outcome.faults.append(f"unsealed, but {place!r}: {error.error}: {error.text}")
+            outcome.errors += [str(error.kind)]
+            outcome.result = (groups or ["fault"])[0]
+        wrong = [
+            place
+            for place, value in found.items()
+            if isinstance(value, Value) and value != sound.get(place)
+        ]
+        if wrong and not outcome.sealed:
+            outcome.faults.append(f"wrong values without an error: {wrong[0]!r}")
+        if STORE not in errors and not outcome.faults and not outcome.sealed:
+            lacking = sound.keys() - found.keys()
+            unexplained = [p for p in lacking if p.partition("\0")[0] not in errors]
+            if unexplained:
+                outcome.faults.append(f"missing without an error: {unexplained[0]!r}")
+        if wrong and not errors:
+            outcome.result = "other"
+
+    def _compare_zarr(self, outcome: Outcome, shown: Found, plain: Found) -> None:
+        for place, value in shown.items():
+            if isinstance(value, Refusal):
+                if value.kind is None:
+                    outcome.faults.append(f"zarr, {place!r}: {value.error}: {value.text}")
+            elif value != plain[place]:
+                outcome.faults.append(f"zarr gives other values: {place!r}")
+
+    def put(self, damaged: Damaged, *, zipped: bool) -> str:
+        """Write a damaged store to its place."""
+        folder, file = self.home / "x.intarsia", self.home / "x.zip"
+        shutil.rmtree(folder, ignore_errors=True)
+        file.unlink(missing_ok=True)
+        if zipped and not damaged.special:
+            file.write_bytes(packed(damaged.objects) if damaged.raw is None else damaged.raw)
+            return str(file)
+        for name, data in damaged.objects.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        for name, (how, *more) in damaged.special.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if how == "link":
+                target = more[0]
+                if target.startswith(".."):
+                    target = str(self.home.parent / "secret")
+                path.symlink_to(target)
+            elif how == "fifo":
+                os.mkfifo(path)
+            else:
+                path.mkdir()
+        return str(folder)
+
+
+def prepare(folder: Path) -> Bench:
+    """A bench in a folder of its own, in a process that is bounded."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGPROF, _late)
+    signal.signal(signal.SIGALRM, _late)
+    threading.excepthook = lambda args: None
+    return Bench(folder)
+
+
+def main() -> None:
+    folder, *numbers = sys.argv[1:]
+    seed, start, stop, step = map(int, numbers)
+    with corpus.small_parts():
+        bench = prepare(Path(folder))
+        for number in range(start, stop, step):
+            print(json.dumps({"begin": number}), flush=True)
+            print(json.dumps(asdict(bench.run(number, seed))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
