@@ -158,7 +158,8 @@ class Comparison:
     def _fits(self, segment: Segment, name: str | None) -> tuple[list[Array], str]:
         """What may have to be added to indices in the source, or why these are not known."""
         if name is None:
-            return [], f"the source has no variable {self.referred.array.name!r}"
+            wanted = self.referred.array.name or self.referred.name
+            return [], f"the source has no variable {wanted!r}"
         variable = self.original.variable(name)
         shifts = segment.shifts(variable.shape)
         if not shifts:
@@ -180,7 +181,7 @@ class Comparison:
         told: list[Difference] = []
         variable = self.original.variable(name)
         for axis, dim in enumerate(self.referred.dims):
-            mine = self.referred.labels.of(dim)
+            mine = self.referred.labels.of(dim, self.referred.array.shape[axis])
             if mine is None:
                 continue
             mapped = np.flatnonzero(segment.axis == axis).tolist()
@@ -196,17 +197,15 @@ class Comparison:
                 line = segment.line(mapped[0], begin, count) + shift[mapped[0]]
             key = (dim, label, begin, count, *line[[0, -1]].tolist())
             if key not in self._labels:
-                self._labels[key] = self._label_differs(dim, theirs, begin, line, bool(mapped))
+                here = mine[begin : begin + count]
+                self._labels[key] = self._label_differs(dim, here, theirs, begin, line, mapped)
             told += self._labels[key]
         return told
 
     def _label_differs(
-        self, dim: str, theirs: Array, begin: int, line: Array, mapped: bool
+        self, dim: str, mine: Array, theirs: Array, begin: int, line: Array, mapped: Sequence[int]
     ) -> list[Difference]:
-        mine = self.referred.labels.of(dim)
-        assert mine is not None
-        here = mine[begin : begin + len(line)]
-        wrong = ~same_labels(here, theirs[line], self.referred.labels.tolerance)
+        wrong = ~same_labels(mine, theirs[line], self.referred.labels.tolerance)
         if not wrong.any():
             return []
         at = int(np.argmax(wrong))
@@ -214,7 +213,7 @@ class Comparison:
             "label",
             index=(begin + at,),
             source_index=(int(line[at]),) if mapped else (),
-            stored=text_of(here[at]),
+            stored=text_of(mine[at]),
             expected=text_of(theirs[line[at]]),
             count=int(wrong.sum()),
             dim=dim,
@@ -352,8 +351,9 @@ class Comparison:
 
     def _labels_at(self, place: Array) -> dict[str, str]:
         found: dict[str, str] = {}
-        for dim, at in zip(self.referred.dims, place.tolist(), strict=True):
-            labels = self.referred.labels.of(dim)
+        shape = self.referred.array.shape
+        for dim, at, size in zip(self.referred.dims, place.tolist(), shape, strict=True):
+            labels = self.referred.labels.of(dim, size)
             if labels is not None:
                 found[dim] = text_of(labels[at])
         return found

@@ -83,10 +83,9 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
     if set(variable.dims) - set(copied.dims):
         return "it has other dimensions in the sources"
     url = original.source.url
-    if copied.dims == (copied.name,) and copied.labels.repeat(copied.name):
-        here = copied.labels.among(copied.name, original.read(copied.name).reshape(-1))
-        return Part(url, (here,), np.ones(len(here), bool), {})
     try:
+        if copied.dims == (copied.name,):
+            return _labels(copied, original)
         where, kept = _places(copied, original, variable)
         order = [copied.dims.index(str(dim)) for dim in variable.dims]
         values = np.transpose(original.read(copied.name), np.argsort(order))
@@ -111,6 +110,18 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
     return Part(url, where, equal, others)
 
 
+def _labels(copied: Copied, original: Original) -> Part:
+    """Which of a dimension's own labels a source has."""
+    theirs = original.read(copied.name).reshape(-1)
+    where = copied.labels.find(copied.name, len(copied.values), theirs)
+    if where is None:
+        where = copied.labels.among(copied.name, theirs)
+    else:
+        inside: Any = where >= 0
+        where = where[inside]
+    return Part(original.source.url, (where,), np.ones(len(where), bool), {})
+
+
 def _places(
     copied: Copied, original: Original, variable: xr.Variable
 ) -> tuple[tuple[Array, ...], list[Array]]:
@@ -125,7 +136,7 @@ def _places(
         if labels is not None and labels.size == length:
             if copied.labels.repeat(dim):
                 raise Unreadable(f"labels of {dim!r} repeat")
-            found = copied.labels.find(dim, labels.reshape(-1))
+            found = copied.labels.find(dim, size, labels.reshape(-1))
         if found is not None:
             inside: Any = found >= 0
             here: Array = np.flatnonzero(inside)
@@ -191,7 +202,8 @@ class Gathered:
             int(np.flatnonzero(line == at)[0]) for line, at in zip(part.where, index, strict=True)
         )
         flat = int(np.ravel_multi_index(there, part.equal.shape)) if there else 0
-        labels = {dim: copied.labels.of(dim) for dim in copied.dims}
+        sizes = zip(copied.dims, copied.values.shape, strict=True)
+        labels = {dim: copied.labels.of(dim, size) for dim, size in sizes}
         return Difference(
             copied.path,
             "value",

@@ -32,9 +32,10 @@ class Labels:
         self.tolerance = tolerance
         self._indexes: dict[str, pd.Index] = {}
 
-    def of(self, dim: str) -> Array | None:
-        """Labels of a dimension, or None where it has none."""
-        return self._values.get(dim)
+    def of(self, dim: str, size: int) -> Array | None:
+        """Labels of a dimension, or None where it has none, or not as many."""
+        found = self._values.get(dim)
+        return found if found is not None and len(found) == size else None
 
     def _index(self, dim: str) -> pd.Index:
         index = self._indexes.get(dim)
@@ -46,15 +47,15 @@ class Labels:
         """Whether a dimension has a label twice."""
         return dim in self._values and not self._index(dim).is_unique
 
-    def find(self, dim: str, labels: Array) -> Array | None:
-        """Positions of labels along a dimension, -1 for those that are not there.
+    def find(self, dim: str, size: int, labels: Array) -> Array | None:
+        """Positions of labels along a dimension of a size, -1 for those that are not there.
 
         Returns
         -------
         ndarray or None
             None where the dimension has no labels, or the same one twice.
         """
-        mine = self.of(dim)
+        mine = self.of(dim, size)
         if mine is None or self.repeat(dim):
             return None
         index = self._index(dim)
@@ -132,4 +133,6 @@ def text_of(value: Any) -> str:
         return str(np.datetime_as_string(value, unit="auto"))
     if isinstance(value, np.timedelta64 | np.number | np.bool_):
         return str(value)
-    return repr(value) if isinstance(value, str | bytes) else str(value)
+    if isinstance(value, str):
+        return repr(str(value))
+    return repr(bytes(value)) if isinstance(value, bytes) else str(value)

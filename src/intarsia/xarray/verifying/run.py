@@ -173,8 +173,9 @@ class _Work:
         copied: list[Copied] = []
         members: dict[int, set[str]] = {}
         paths: set[str] = set()
+        named = {group: dict(_labels(contents)) for group, contents in groups.items()}
         for group, contents in groups.items():
-            labels = Labels(dict(_labels(contents)), tolerance)
+            labels = Labels(_inherited(group, named), tolerance)
             for name, (dims, data) in contents.items():
                 path = name if group == "/" else f"{group}/{name}"
                 paths.add(path)
@@ -192,6 +193,15 @@ class _Work:
             raise ValueError(f"no variable {absent[0]!r}; there are {listed}")
         where = {number: frozenset(those) for number, those in members.items()}
         return cls(sources, tuple(referred), tuple(copied), where, sample, by_label)
+
+
+def _inherited(group: str, named: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
+    """Labels of a group's dimensions: its own, and those of the groups above it."""
+    found: dict[str, Array] = {}
+    parts = [part for part in group.split("/") if part]
+    for depth in range(len(parts) + 1):
+        found |= named.get("/" + "/".join(parts[:depth]), {})
+    return found
 
 
 def _labels(contents: Contents) -> Iterator[tuple[str, Array]]:
