@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from intarsia.encoding import Case, Encoding
-from intarsia.references import NO_SOURCES, References
-from intarsia.segments import Segments
+from intarsia.encoding import Case, Codec, Encoding
+from intarsia.references import NO_SOURCES, References, Source, Sources
+from intarsia.segments import Block, Segments, checking
 from intarsia.segments.checking import check, check_tiling
 
 
@@ -40,7 +41,20 @@ def tilings(draw: st.DrawFn) -> tuple[Any, Any, tuple[int, ...]]:
 PINWHEEL = ([(0, 0), (0, 2), (1, 0), (2, 1), (1, 1)], [(1, 2), (2, 1), (2, 1), (1, 2), (1, 1)])
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.fixture(params=["few", "many"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes that no cut separates are compared, or painted."""
+    if request.param == "many":
+        monkeypatch.setattr(checking, "FEW", 1)
+        monkeypatch.setattr(checking, "MAX_ROUNDS", 1)
+
+
+@pytest.mark.usefixtures("_way")
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(tiling=tilings(), data=st.data())
 def test_tilings_pass_and_moved_boxes_do_not(tiling: Any, data: Any) -> None:
     starts, shapes, whole = tiling
@@ -65,11 +79,13 @@ def test_tilings_pass_and_moved_boxes_do_not(tiling: Any, data: Any) -> None:
             check_tiling(moved, shapes, whole)
 
 
+@pytest.mark.usefixtures("_way")
 def test_a_pinwheel_passes() -> None:
     starts, shapes = (np.array(part) for part in PINWHEEL)
     check_tiling(starts, shapes, (3, 3))
 
 
+@pytest.mark.usefixtures("_way")
 def test_an_overlapping_pinwheel_does_not() -> None:
     starts, shapes = (np.array(part) for part in PINWHEEL)
     starts[4] = (0, 0)
@@ -99,6 +115,76 @@ def test_hundreds_of_thousands_of_boxes_are_quick() -> None:
     check_tiling(starts, np.tile([1, 4], (count, 1)), (count, 4))
     grid = np.stack(np.meshgrid(np.arange(500), np.arange(500)), axis=-1).reshape(-1, 2)
     check_tiling(grid, np.ones_like(grid), (500, 500))
+
+
+def spiral(count: int) -> tuple[Any, Any, tuple[int, int]]:
+    """Boxes around each other, each of which is cut off only after the one before."""
+    low, high = [0, 0], [4 * count, 4 * count]
+    starts, shapes = [], []
+    for number in range(count):
+        axis, far = number % 2, number // 2 % 2
+        start, shape = list(low), [b - a for a, b in zip(low, high, strict=True)]
+        shape[axis] = 1
+        if far:
+            high[axis] -= 1
+            start[axis] = high[axis]
+        else:
+            low[axis] += 1
+        starts.append(start), shapes.append(shape)
+    starts.append(low), shapes.append([b - a for a, b in zip(low, high, strict=True)])
+    return np.array(starts), np.array(shapes), (4 * count, 4 * count)
+
+
+def test_entangled_boxes_are_quick_or_refused() -> None:
+    check_tiling(*spiral(1000))
+    starts, shapes, whole = spiral(1000)
+    starts[7], shapes[7, 1] = starts[3], shapes[7, 1]
+    with pytest.raises(ValueError, match="overlap|exactly once"):
+        check_tiling(starts, shapes, whole)
+    with pytest.raises(ValueError, match="too entangled"):
+        check_tiling(*spiral(50_000))
+
+
+def test_very_many_pinwheels_are_quick() -> None:
+    corners = np.stack(np.meshgrid(np.arange(200), np.arange(200)), axis=-1).reshape(-1, 1, 2) * 3
+    starts = (np.array(PINWHEEL[0]) + corners).reshape(-1, 2)
+    shapes = np.tile(PINWHEEL[1], (len(corners), 1))
+    check_tiling(starts, shapes, (600, 600))
+    starts[1000] = starts[1001]
+    with pytest.raises(ValueError, match="overlap"):
+        check_tiling(starts, shapes, (600, 600))
+
+
+def of_one_chunk(**changes: int) -> Segments:
+    """One segment, with something changed: of an array of 4 by 6, of int16."""
+    encoding = Encoding((Codec.make("zlib"),), np.dtype("<i2"))
+    case = Case(encoding, np.zeros(1, encoding.parameters))
+    sources = Sources.of([Source("/", "f", 1, 1)])
+    found = Segments.of_source(
+        sources, 0, (4, 6), (4, 6), case, References.dense(np.array([0]), np.array([5]))
+    )
+    block = found.blocks[0]
+    matrix = block.matrix().copy()
+    for name, value in changes.items():
+        label, _, dim = name.partition("_")
+        matrix[0, getattr(block.fields, label).start + int(dim)] = value
+    return replace(found, blocks=(Block.of(block.fields, matrix),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"chunk_0": 1 << 31, "chunk_1": 1 << 31}, "more than 4 GiB"),
+        ({"size_0": 1 << 60, "chunk_0": 1 << 60}, "2\\*\\*61 bytes"),
+        ({"first_0": 3}, "past the end"),
+        ({"step_0": -1}, "past the end"),
+        ({"axis_1": 0, "shape_1": 6}, "two dimensions"),
+    ],
+)
+def test_what_can_t_be_held_is_refused(changes: dict[str, int], reason: str) -> None:
+    check(of_one_chunk())
+    with pytest.raises(ValueError, match=reason):
+        check(of_one_chunk(**changes))
 
 
 def test_bytes_of_no_source_are_refused() -> None:

@@ -33,8 +33,14 @@ MAX_LISTED = 1 << 26
 MAX_INLINE = 1 << 24
 """References of an array to bytes in the store itself."""
 
-MAX_PAINT = 1 << 26
-"""Boxes that no cut separates are painted on a grid of at most so many cells."""
+MAX_ROUNDS = 32
+"""Boxes are cut apart so often along each dimension; those joined from others need a few."""
+
+FEW = 16
+"""So many boxes that no cut separates are compared pair by pair."""
+
+MAX_PAINT = 1 << 25
+"""Larger groups are painted on grids of at most so many cells in all."""
 
 
 def check(segments: Segments) -> None:
@@ -217,8 +223,9 @@ def check_tiling(starts: IntArray, shapes: IntArray, whole: Sequence[int]) -> No
     """Refuse boxes that do not cover an array exactly once.
 
     Boxes of the right total volume cover it if no two overlap. Algorithm: groups of boxes are cut
-    apart along one dimension after the other, wherever a plane meets no box; what no plane cuts
-    (pinwheels) is painted on the grid of its own edges.
+    apart along one dimension after the other, wherever a plane meets no box. What is left (boxes
+    around each other, as in a pinwheel) is compared pair by pair in small groups, and painted on
+    the grid of its own edges in large ones. Boxes that would take too long are refused.
 
     Parameters
     ----------
@@ -239,16 +246,23 @@ def check_tiling(starts: IntArray, shapes: IntArray, whole: Sequence[int]) -> No
     ends = starts + shapes
     group = np.zeros(len(starts), np.int64)
     order = np.arange(len(starts))
-    while True:
+    for _ in range(MAX_ROUNDS):
         before = int(group.max(initial=0))
         for axis in range(starts.shape[1]):
             order, group = _split(starts[:, axis], ends[:, axis], order, group)
-        if int(group.max(initial=0)) == before:
+        cut = int(group.max(initial=0)) > before
+        left = (np.bincount(group) > 1)[group]  # who is alone is done with
+        order, group = order[left], np.unique(group[left], return_inverse=True)[1]
+        if not cut:
             break
     sizes = np.bincount(group)
-    for number in np.flatnonzero(sizes > 1).tolist():
-        members = order[group == number]
-        _paint(starts[members], ends[members])
+    members = np.split(order, np.cumsum(sizes)[:-1])
+    for size in np.unique(sizes[sizes <= FEW]).tolist():
+        _compare(*(a[np.stack([m for m in members if len(m) == size])] for a in (starts, ends)))
+    room = MAX_PAINT
+    for mine in members:
+        if len(mine) > FEW:
+            room -= _paint(starts[mine], ends[mine], room)
 
 
 def _split(
@@ -272,20 +286,40 @@ def _split(
     return order, np.cumsum(new) - 1
 
 
-def _paint(starts: IntArray, ends: IntArray) -> None:
-    """Refuse boxes that overlap, cell by cell of the grid that their edges make."""
-    edges = [
-        np.unique(np.concatenate([starts[:, axis], ends[:, axis]]))
-        for axis in range(starts.shape[1])
-    ]
-    grid = [len(edge) - 1 for edge in edges]
-    if prod(grid) > MAX_PAINT:
+def _compare(starts: IntArray, ends: IntArray) -> None:
+    """Refuse boxes that overlap, of groups of the same size: shape (groups, boxes, ndim)."""
+    for one in range(starts.shape[1]):
+        for two in range(one):
+            low = np.maximum(starts[:, one], starts[:, two])
+            if (low < np.minimum(ends[:, one], ends[:, two])).all(axis=1).any():
+                raise ValueError("two boxes overlap")
+
+
+def _paint(starts: IntArray, ends: IntArray, room: int) -> int:
+    """Refuse boxes that overlap, cell by cell of the grid that their edges make; gives its size."""
+    lows: list[IntArray] = []
+    spans: list[IntArray] = []
+    grid: list[int] = []
+    for axis in range(starts.shape[1]):
+        edges = np.unique(np.concatenate([starts[:, axis], ends[:, axis]]))
+        lows.append(np.searchsorted(edges, starts[:, axis]))
+        spans.append(np.searchsorted(edges, ends[:, axis]) - lows[-1])
+        grid.append(len(edges) - 1)
+    if prod(grid) > room:
         raise ValueError("boxes too entangled to be checked")
-    painted = np.zeros(grid, bool)
-    lows = [np.searchsorted(edge, starts[:, axis]) for axis, edge in enumerate(edges)]
-    highs = [np.searchsorted(edge, ends[:, axis]) for axis, edge in enumerate(edges)]
-    for low, high in zip(np.stack(lows, 1).tolist(), np.stack(highs, 1).tolist(), strict=True):
-        part = painted[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
-        if part.any():
-            raise ValueError("two boxes overlap")
-        part[...] = True
+    volumes = _product(spans)
+    if volumes.sum() > prod(grid):
+        raise ValueError("two boxes overlap")
+    owner = np.repeat(np.arange(len(volumes)), volumes)
+    digit = np.arange(len(owner)) - np.repeat(np.cumsum(volumes) - volumes, volumes)
+    cells = np.zeros(len(owner), np.int64)
+    step = 1
+    for low, span, size in zip(reversed(lows), reversed(spans), reversed(grid), strict=True):
+        digit, place = np.divmod(digit, span[owner])
+        cells += (low[owner] + place) * step
+        step *= size
+    painted = np.zeros(prod(grid), bool)
+    painted[cells] = True
+    if np.count_nonzero(painted) < len(cells):
+        raise ValueError("two boxes overlap")
+    return prod(grid)

@@ -19,7 +19,7 @@ type Array = npt.NDArray[Any]
 
 NEW = np.dtypes.StringDType()
 
-MAX_WIDE, MAX_PADDED = 1 << 8, 1 << 30
+MAX_WIDE, MAX_PADDED = 64, 1 << 30
 """Strings of a fixed length of more bytes than the first have to fit in the second together."""
 
 
