@@ -290,6 +290,7 @@ def test_damaged_notes_are_named(tmp_path: Path) -> None:
         {"intarsia_choices": ("[1]",)},
         {"intarsia_choices": "text"},
         {"intarsia_notes": (1,)},
+        {"unlimited_dims": 3},
         {"intarsia_indexes": {"x": 1}},
         {"intarsia_indexes": ["y"]},
     ]

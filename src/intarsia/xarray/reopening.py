@@ -25,7 +25,7 @@ def reopened(
     *,
     group: str | None = None,
     drop_variables: str | Iterable[str] | None = None,
-    loadable_variables: Iterable[str] | None = None,
+    loadable_variables: str | Iterable[str] | None = None,
     containers: Mapping[str, Any] | None = None,
     create_default_indexes: bool = True,
     **choices: Any,
@@ -64,7 +64,7 @@ def reopened_groups(
     *,
     group: str | None = None,
     drop_variables: str | Iterable[str] | None = None,
-    loadable_variables: Iterable[str] | None = None,
+    loadable_variables: str | Iterable[str] | None = None,
     containers: Mapping[str, Any] | None = None,
     create_default_indexes: bool = True,
     **choices: Any,
@@ -117,7 +117,7 @@ class _Opening:
 
     path: str
     drop_variables: str | Iterable[str] | None
-    loadable_variables: Iterable[str] | None
+    loadable_variables: str | Iterable[str] | None
     choices: Mapping[str, Any]
 
     def dataset(self, group: Group) -> xr.Dataset:
@@ -138,7 +138,8 @@ class _Opening:
         dataset = with_parts(xr.Dataset(attrs=group.attrs), variables, coords, {})
         kept = {name: value for name, value in group.encoding.items() if name != INDEXES}
         dataset.encoding = {**kept, "source": self.path}
-        self._texts(group, NOTES)
+        for key in (NOTES, "unlimited_dims"):
+            self._texts(group, key)
         return dataset
 
     def indexed(self, dataset: xr.Dataset, group: Group) -> xr.Dataset:
@@ -152,7 +153,8 @@ class _Opening:
             raise CorruptStore(f"an index can't be made: {error}", url=self.path) from error
 
     def _load(self, variables: Variables) -> None:
-        wanted = set(self.loadable_variables or ())
+        asked = self.loadable_variables
+        wanted = {asked} if isinstance(asked, str) else set(asked or ())
         virtual = {
             name: data_of(variable)
             for name, variable in variables.items()
@@ -162,9 +164,10 @@ class _Opening:
             variables[name] = with_data(variables[name], values)
 
     def _texts(self, group: Group, key: str) -> list[str]:
-        """What a group's encoding says under a key of ours: some texts."""
+        """What a group's encoding says under a key that has to hold some texts."""
         found = group.encoding.get(key, ())
-        listed = list(cast("list[Any]", found)) if isinstance(found, list | tuple) else None
+        several = isinstance(found, list | tuple | set | frozenset)
+        listed = list(cast("Iterable[Any]", found)) if several else None
         if listed is None or not all(isinstance(item, str) for item in listed):
             raise CorruptStore(f"the encoding {key!r} is no list of texts", url=self.path)
         return listed
