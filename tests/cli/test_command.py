@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import intarsia
-from intarsia.cli import main
-from intarsia.cli.combining import add_combining, keywords
+from intarsia.cli import build, main
+from intarsia.cli.combining import keywords
 from intarsia.cli.parser import COMMANDS, make_parser
 from intarsia.cli.words import OPTIONS, in_words
 from tests.cli.conftest import Ran
@@ -85,8 +85,11 @@ def test_messages_name_options() -> None:
     )
     assert in_words("a='b', rejoin='outer'") == "a='b', rejoin='outer'"
     assert in_words(f"in {Path.cwd() / 'sst' / 'a.nc'} and /b.nc") == "in sst/a.nc and /b.nc"
+    assert in_words("say so: containers={'sst': {'pin': 'size'}}") == "say so: --pin sst=size"
+    assert in_words("say so: containers={'sst': place}") == "say so: --container sst=PATH"
+    assert in_words("pass mode='w' to replace it") == "pass --overwrite to replace it"
     parser = argparse.ArgumentParser()
-    add_combining(parser)
+    build.add_arguments(parser)
     known = {action.dest for action in parser._actions}
     assert set(OPTIONS) <= known
 

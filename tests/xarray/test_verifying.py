@@ -114,7 +114,7 @@ def one(result: Verification) -> Difference:
 # -- what is right ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", [None, 1, 10, 1000])
+@pytest.mark.parametrize("sample", [None, 10])
 def test_what_is_right_is_equal(folder: Path, sample: int | None) -> None:
     dataset = combined(folder)
     dataset.intarsia.save(str(folder / "x.intarsia.zip"))
@@ -127,7 +127,7 @@ def test_what_is_right_is_equal(folder: Path, sample: int | None) -> None:
         assert sst.by_label == ("time", "lat", "lon")
         if sample is None:
             assert all(one.compared == one.elements for one in result.variables)
-        elif sample == 10:
+        else:
             assert 9 <= sst.compared <= 13
         assert "in every bit" in result.text()
 
@@ -195,7 +195,7 @@ def check_family(family: Any, folder: Path) -> None:
         assert result.complete == (family.name not in BEYOND), result
 
 
-@pytest.mark.parametrize("family", FAMILIES[::16], ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES[::24], ids=lambda family: family.name)
 def test_unlike_files(tmp_path: Path, family: Any) -> None:
     check_family(family, tmp_path)
 

@@ -12,6 +12,7 @@ import intarsia
 from intarsia.cli.combining import count, tolerance, workers
 from intarsia.cli.places import add_containers, add_pins, containers
 from intarsia.cli.words import in_words
+from intarsia.errors import IntarsiaError
 
 if TYPE_CHECKING:
     from intarsia.xarray.verifying import Verification
@@ -69,16 +70,21 @@ def run(args: argparse.Namespace) -> int:
       # sources that were moved, by a copy that did not keep their times
       intarsia verify sst.intarsia --container sst=/mnt/sst --pin sst=size
     """
-    with workers(args) as executor:
-        result = intarsia.verify(
-            args.store,
-            sample=args.sample,
-            variables=args.variable,
-            tolerance=args.tolerance,
-            by_label=not args.no_labels,
-            containers=containers(args),
-            executor=executor,
-        )
+    try:
+        with workers(args) as executor:
+            result = intarsia.verify(
+                args.store,
+                sample=args.sample,
+                variables=args.variable,
+                tolerance=args.tolerance,
+                by_label=not args.no_labels,
+                containers=containers(args),
+                executor=executor,
+            )
+    except IntarsiaError:
+        raise
+    except ValueError as error:
+        return args.parser.error(str(error))  # there is no such variable
     if args.json:
         print(json.dumps(result.to_dict(), indent=2))
     else:
