@@ -389,7 +389,13 @@ def test_cells_of_a_rectilinear_grid_are_bounded() -> None:
         rectilinear(months, max_bytes=100_000)
 
 
-@pytest.mark.parametrize("chunks", [(2,), (0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("chunks", [(2,), (0, 3), (2, 3, 4), (2, 1 << 63)])
 def test_wrong_chunk_shapes_are_refused(chunks: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="does not fit shape"):
+        measure(array((4, 6), (2, 3)), chunks)
+
+
+@pytest.mark.parametrize("chunks", [5, (2.5, 3), (2, "x"), ((2, 2), (3, 3)), (None, 3)])
+def test_what_is_no_chunk_shape_is_refused(chunks: Any) -> None:
+    with pytest.raises(ValueError, match="is not a chunk shape: a tuple of whole numbers"):
         measure(array((4, 6), (2, 3)), chunks)

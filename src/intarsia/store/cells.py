@@ -81,13 +81,13 @@ class Cells:
         self.segments = segments
         self.name = name
         self.grid = CellGrid(segments.shape, chunks)
-        self._pages = Pages(segments, self.grid)
         used = used_cases(segments)
-        self._keys = np.zeros(len(segments.cases), np.uint64)
+        keys = np.zeros(len(segments.cases), np.uint64)
         try:
-            self._keys[used] = case_keys([segments.cases[number].encoding for number in used])
+            keys[used] = case_keys([segments.cases[number].encoding for number in used])
         except ValueError as error:
             raise StoreError(f"can't be shown as Zarr: {error}", array=name) from error
+        self._pages = Pages(segments, self.grid, keys)
         self._known: OrderedDict[tuple[int, ...], Cell] = OrderedDict()
         self._lock = Lock()
 
@@ -120,23 +120,22 @@ class Cells:
     def _made(self, index: tuple[int, ...]) -> Cell:
         _, _, shape = self.grid.box(index)
         try:
-            found = self._pages.parts(index, MAX_PARTS)
-            parts = Parts.of(found, self.segments.cases, self._keys, (0,) * len(shape))
+            parts, state, source, page, offset, strides = self._pages.find(index, MAX_PARTS)
             if len(parts) == 1:
-                parts = _padded(parts, found.strides[0], shape)
+                parts = _padded(parts, strides[0], shape)
             header = pack(parts, shape)
         except ValueError as error:
             raise StoreError(
                 str(error), array=self.name, chunk=index, remedy="choose smaller chunks: grid="
             ) from error
         inline: dict[int, memoryview] = {}
-        for part in np.flatnonzero(found.state == INLINE).tolist():
-            data = memoryview(self.segments.pages[int(found.page[part])].inline)
-            begin = int(found.offset[part])
-            inline[part] = data[begin : begin + int(found.length[part])]
+        for part in np.flatnonzero(state == INLINE).tolist():
+            data = memoryview(self.segments.pages[int(page[part])].inline)
+            begin = int(offset[part])
+            inline[part] = data[begin : begin + int(parts.nbytes[part])]
         ends: list[int] = (len(header) + np.cumsum(parts.nbytes)).tolist()
-        source = np.where(found.state == STORED, found.source, -1)
-        return Cell(header, ends, source, found.offset, parts.nbytes, inline)
+        stored = np.where(state == STORED, source, -1)
+        return Cell(header, ends, stored, offset, parts.nbytes, inline)
 
     def read(
         self, index: Sequence[int], begin: int = 0, end: int | None = None
@@ -157,6 +156,8 @@ class Cells:
         size = len(cell.header)
         if end <= size:
             return cell.header[begin:end]
+        if len(cell.ends) == 1 and begin <= size and not cell.inline:
+            return cell.header[begin:] + self._one(cell, end - size, tuple(index))
         first, last = bisect_right(cell.ends, begin), bisect_right(cell.ends, end - 1)
         numbers = np.arange(first, last + 1)
         numbers = numbers[cell.length[numbers] > 0]
@@ -180,6 +181,15 @@ class Cells:
             raise error.located(array=self.name, chunk=tuple(index)) from error.__cause__
         return result
 
+    def _one(self, cell: Cell, length: int, index: tuple[int, ...]) -> memoryview:
+        """The first bytes of the only part of a cell."""
+        source = self.segments.sources[int(cell.source[0])]
+        try:
+            (data,) = fetcher_for(source).read(source, [(int(cell.offset[0]), length)])
+        except SourceError as error:
+            raise error.located(array=self.name, chunk=index) from error.__cause__
+        return data
+
     def _fetch(
         self,
         result: bytearray,
@@ -189,12 +199,6 @@ class Cells:
         places: IntArray,
     ) -> None:
         """Read ranges of sources to their places in the result, neighbours together."""
-        if len(sources) == 1:
-            source = self.segments.sources[int(sources[0])]
-            place, length = int(places[0]), int(lengths[0])
-            (data,) = fetcher_for(source).read(source, [(int(offsets[0]), length)])
-            result[place : place + length] = data
-            return
         for task in tasks_of(sources, offsets, lengths, lengths):
             for read in task:
                 source = self.segments.sources[read.source]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ type IntArray = npt.NDArray[Any]
 
 MAX_BYTES = 1 << 27
 """Bytes that a cell, or what it is made of, comes to at most."""
+
+MAX_EDGE = (1 << 63) - 1
+"""Longest edge of a cell; NumPy counts no further."""
 
 MAX_EDGES = 1 << 16
 """Cells along a dimension of a rectilinear grid at most; readers write all of them out."""
@@ -70,8 +74,11 @@ def measure(segments: Segments, chunks: Sequence[int]) -> Grid:
     ValueError
         If the chunk shape does not fit the array.
     """
-    chunks = tuple(int(edge) for edge in chunks)
-    if len(chunks) != segments.ndim or any(edge < 1 for edge in chunks):
+    try:
+        chunks = tuple(map(index, chunks))
+    except TypeError:
+        raise ValueError(f"{chunks!r} is not a chunk shape: a tuple of whole numbers") from None
+    if len(chunks) != segments.ndim or not all(0 < edge <= MAX_EDGE for edge in chunks):
         raise ValueError(f"chunk shape {chunks} does not fit shape {segments.shape}")
     return _measured(Pieces.of(segments, lengths=False), chunks)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.codecs.chunks import Parts
 from intarsia.lookup import Touches, touch_counts, touches
 from intarsia.references import AFFINE
 from intarsia.segments import CASE, FORM, Block, Fields, Segments
@@ -87,9 +88,30 @@ class CellGrid:
         return cell * edge if isinstance(edge, int) else np.array(edge, np.int64)[cell]
 
 
+class Found(NamedTuple):
+    """The parts of some cells.
+
+    Parameters
+    ----------
+    parts
+        As they are told in headers; their boxes lie in their cells.
+    state, source, page, offset
+        Where the bytes of each are; see `intarsia.lookup.Touches`.
+    strides
+        Of each, also along dimensions of which it has one index only.
+    """
+
+    parts: Parts
+    state: IntArray
+    source: IntArray
+    page: IntArray
+    offset: IntArray
+    strides: IntArray
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Page:
-    """The parts of some cells, cell by cell.
+    """The parts of neighbouring cells, cell by cell.
 
     Parameters
     ----------
@@ -97,22 +119,40 @@ class Page:
         Box of cells.
     begin
         Number of each cell's first part, in C order, and of the one after the last part.
-    touches
-        The parts; their boxes lie in their cells.
+    rows
+        Where each cell's rows of parameters begin, and where the last ends.
+    found
+        The parts.
     """
 
     first: Index
     shape: Index
-    begin: IntArray
-    touches: Touches
+    begin: list[int]
+    rows: list[int]
+    found: Found
 
-    def of(self, index: Sequence[int]) -> Touches:
+    def of(self, index: Sequence[int]) -> Found:
         """The parts of a cell."""
         number = 0
         for i, first, size in zip(index, self.first, self.shape, strict=True):
             number = number * size + i - first
-        low, high = self.begin[number], self.begin[number + 1]
-        return Touches(*(getattr(self.touches, field)[low:high] for field in _COLUMNS))
+        part = slice(self.begin[number], self.begin[number + 1])
+        parts, *columns = self.found
+        some = Parts(
+            parts.key[part],
+            parts.case[part],
+            parts.state[part],
+            parts.mask[part],
+            parts.elements[part],
+            parts.begin[part],
+            parts.strides[part],
+            parts.start[part],
+            parts.count[part],
+            parts.nbytes[part],
+            parts.width[part],
+            parts.parameters[self.rows[number] : self.rows[number + 1]],
+        )
+        return Found(some, *[column[part] for column in columns])
 
 
 _COLUMNS = [field.name for field in fields(Touches)]
@@ -148,11 +188,14 @@ class Pages:
         The array.
     grid
         Its cells.
+    keys
+        Key of each case.
     """
 
-    def __init__(self, segments: Segments, grid: CellGrid) -> None:
+    def __init__(self, segments: Segments, grid: CellGrid, keys: npt.NDArray[np.uint64]) -> None:
         self._segments = segments
         self._grid = grid
+        self._keys = keys
         encodings = [case.encoding for case in segments.cases]
         self._itemsizes = np.array([one.stored.itemsize for one in encodings], np.int64)
         self._filtered = np.array([bool(one.filters) for one in encodings])
@@ -161,7 +204,7 @@ class Pages:
         self._pages: OrderedDict[tuple[Index, Index], Page] = OrderedDict()
         self._lock = Lock()
 
-    def parts(self, index: Index, most: int) -> Touches:
+    def find(self, index: Index, most: int) -> Found:
         """The parts of a cell.
 
         Parameters
@@ -217,8 +260,12 @@ class Pages:
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
         columns = [np.concatenate([getattr(t, name) for t in several])[order] for name in _COLUMNS]
+        every = Touches(*columns)
+        parts = Parts.of(every, self._segments.cases, self._keys, (0,) * len(first))
         begin = np.searchsorted(owner[order], np.arange(prod(size) + 1))
-        return Page(first, size, begin, Touches(*columns))
+        rows = np.append(0, np.cumsum(parts.width))[begin]
+        found = Found(parts, every.state, every.source, every.page, every.offset, every.strides)
+        return Page(first, size, begin.tolist(), rows.tolist(), found)
 
     def _pieces(self, first: Index, size: Index) -> list[_Piece]:
         """Segments, cut to the cells of a box of cells."""

@@ -90,7 +90,7 @@ class ShownVirtual:
             return self._variable.grid or choose(self._data.segments)
         try:
             if not isinstance(asked, str):
-                grid = measure(self._data.segments, tuple(asked))
+                grid = measure(self._data.segments, asked)
                 if grid.max_parts > MAX_PARTS:
                     raise ValueError(
                         f"cells of shape {grid.chunks} would be made of up to {grid.max_parts} "

@@ -65,7 +65,7 @@ class View:
         self._groups: dict[str, Json] = {}  # attributes by prefix
         self._documents: dict[str, bytes] = {}
         self._encodings = encodings
-        if isinstance(grid, str) and grid != "rectilinear":
+        if not (grid is None or grid == "rectilinear" or isinstance(grid, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise StoreError(f"grid= is a mapping or 'rectilinear', not {grid!r}")
         asked: dict[str, Sequence[int] | str] = {}
         if isinstance(grid, Mapping):
@@ -154,7 +154,9 @@ class View:
         if self._chunk(key) is not None:
             return True
         node = key.removesuffix(META)
-        return key.endswith(META) and (node in self._groups or node.rstrip("/") in self.arrays)
+        if not key.endswith(META):
+            return False
+        return node in self._groups or (node.endswith("/") and node[:-1] in self.arrays)
 
     def _chunk(self, key: str) -> tuple[Shown, tuple[int, ...]] | None:
         """The array and the index of the chunk that a key names."""
