@@ -314,3 +314,15 @@ def test_what_is_checked(pin: str, known: tuple[Any, ...], checked: tuple[Any, .
 def test_no_sources() -> None:
     none = np.zeros(0, np.int64)
     assert apply_pins(none, [], [], none, none, [])[2] is None
+
+
+@pytest.mark.parametrize("said", ["/data", ["/data"], 5])
+def test_what_names_no_containers(said: Any) -> None:
+    with pytest.raises(TypeError, match="a mapping of names to places"):
+        settle(said)
+
+
+@pytest.mark.parametrize("place", [None, 5, "", b"/data"])
+def test_what_is_no_place(place: Any) -> None:
+    with pytest.raises(StoreError, match="is not the place of a container"):
+        settle({"sst": place})

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -307,3 +308,9 @@ def test_onto_a_source_that_is_gone(tmp_path: Path) -> None:
 def test_sources_of_the_network_are_not_in_the_way(tmp_path: Path) -> None:
     assert is_own_source(f"{tmp_path}", table("s3://bucket/a.nc")) is None
     assert is_own_source(f"{tmp_path}", Sources.of([])) is None
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", 5, "x" * 65])
+def test_names_that_no_container_can_have(name: Any) -> None:
+    with pytest.raises(StoreError, match="the name of a container; use letters, digits"):
+        plan("/data/a.nc", named={name: "/data"})

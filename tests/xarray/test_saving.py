@@ -198,6 +198,16 @@ REFUSED: dict[str, tuple[Callable[[], xr.Dataset], str, str]] = {
         "v",
         "astype",
     ),
+    "a type of pandas": (
+        lambda: xr.Dataset({"v": ("x", pd.array([1, None], dtype="Int64"))}),
+        "v",
+        "of type Int64Dtype.*a NumPy array",
+    ),
+    "an index of pandas' own type": (
+        lambda: xr.Dataset(coords={"v": pd.period_range("2001", periods=2, freq="D")}),
+        "v",
+        r"of type period\[D\].*a NumPy array",
+    ),
     "attribute": (
         lambda: xr.Dataset({"v": ("x", [1], {"odd": pd.Timestamp("2001")})}),
         "v",
@@ -218,6 +228,25 @@ def test_refused_by_name(
     with pytest.raises(UnsupportedError, match=f"(?s){remedy}") as error:
         make().intarsia.save(tmp_path / "a.intarsia")
     assert error.value.array == name
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("group", ["..", "../a", "a/./b", "a/b/.."])
+def test_groups_that_no_tree_can_have(tmp_path: Path, group: str) -> None:
+    with pytest.raises(ValueError, match=r"can't hold '\.' or '\.\.'"):
+        xr.Dataset({"v": ("x", [1])}).intarsia.save(tmp_path / "a.intarsia", group=group)
+    assert not any(tmp_path.iterdir())
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    accessor = xr.Dataset({"v": ("x", [1])}).intarsia
+    with pytest.raises(ValueError, match="max_copied must be 0 or more, got -1"):
+        accessor.save(tmp_path / "a.intarsia", max_copied=-1)
+    with pytest.raises(TypeError, match="a mapping of names to places, got 'sst'"):
+        accessor.save(tmp_path / "a.intarsia", containers="sst")
+    masked = xr.Dataset(attrs={"odd": np.ma.masked})
+    with pytest.raises(UnsupportedError, match="attribute 'odd'.*MaskedConstant"):
+        masked.intarsia.save(tmp_path / "a.intarsia")
     assert not any(tmp_path.iterdir())
 
 
@@ -349,3 +378,14 @@ def test_wrapped_by_xarray(paths: list[Path], tmp_path: Path) -> None:
     assert is_virtual(again, "v")
     same(again, plain_series(paths[:1]).isel(time=slice(1, 3)))
     assert isinstance(again.v.variable._data, VirtualArray)
+
+
+def test_one_variable_to_load_is_named_by_its_name(paths: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "a.intarsia"
+    for name in ("air temperature", "t"):
+        intarsia.open_dataset(paths[0]).rename(v=name).intarsia.save(path, mode="w")
+        loaded = intarsia.open_dataset(path, loadable_variables=name)
+        assert type(loaded[name].variable._data) is np.ndarray
+    assert type(intarsia.open_dataset(paths[0], loadable_variables="v").v.variable._data) is (
+        np.ndarray
+    )

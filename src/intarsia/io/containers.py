@@ -87,14 +87,29 @@ def slashed(path: str) -> str:
 
 def absolute(place: str | os.PathLike[str]) -> str:
     """A place that the caller names, ending in ``/``; paths are relative to the working folder."""
-    text = os.fspath(place)
-    if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(text, str) or not text:
         raise StoreError(f"{place!r} is not the place of a container")
     if text.startswith("file://"):
         text = unquote(urlsplit(text).path)
     if SCHEME.match(text):
         return slashed(text)
     return slashed(os.path.abspath(os.path.expanduser(text)))
+
+
+def check_mapping(containers: object) -> None:
+    """Refuse containers that are not said by name.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a mapping nor None.
+    """
+    if containers is not None and not isinstance(containers, Mapping):
+        raise TypeError(
+            f"containers must be a mapping of names to places, got {containers!r}: "
+            "containers={'sst': '/data/sst'}"
+        )
 
 
 def settle(overrides: Mapping[str, Override] | None) -> dict[str, dict[str, str]]:
@@ -107,9 +122,12 @@ def settle(overrides: Mapping[str, Override] | None) -> dict[str, dict[str, str]
 
     Raises
     ------
+    TypeError
+        If it is no mapping.
     StoreError
         If it says anything else.
     """
+    check_mapping(overrides)
     settled: dict[str, dict[str, str]] = {}
     for name, override in (overrides or {}).items():
         told = dict(override) if isinstance(override, Mapping) else {"location": override}

@@ -20,6 +20,7 @@ from intarsia.io.containers import (
     Container,
     absolute,
     check_keys,
+    check_mapping,
     parse_location,
     slashed,
 )
@@ -74,9 +75,13 @@ def plan_containers(
     folders = sorted({folder for folder, _ in where})
     homes: dict[str, str] = {}  # of the containers, by name; by path where the name is to be found
     roots: dict[str, str] = {}  # paths to what is a key of `homes`
+    check_mapping(named)
     for name, place in (named or {}).items():
-        if not NAME.fullmatch(name):
-            raise StoreError(f"{name[:80]!r} can't be the name of a container")
+        if not isinstance(name, str) or not NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise StoreError(
+                f"{str(name)[:80]!r} can't be the name of a container",
+                remedy="use letters, digits and _ . -, 64 at most",
+            )
         home = absolute(place)
         home = _cleaned(home) if SCHEME.match(home) else home
         spellings = {home} if SCHEME.match(home) else {home, slashed(os.path.realpath(home))}

@@ -47,6 +47,8 @@ def plain_json(value: Any) -> Any:
     pairs, times become ISO 8601. What JSON can't say is written as Zarr writes it in fill values:
     ``"NaN"``, ``"Infinity"``.
     """
+    if isinstance(value, np.ma.MaskedArray):  # one that is masked would hold itself
+        value = np.asarray(value)
     if isinstance(value, np.ndarray):
         array = cast("npt.NDArray[Any]", value)
         listed: list[Any] = list(array) if array.ndim else [array[()]]

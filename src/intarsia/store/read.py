@@ -15,6 +15,7 @@ from intarsia.array import VirtualArray
 from intarsia.encoding import Encoding
 from intarsia.errors import IntarsiaError, StoreError, StoreReplaced
 from intarsia.io.containers import Container, check_keys, resolve, settle, untrusted
+from intarsia.io.paths import local_path
 from intarsia.references import Sources
 from intarsia.segments import Segments
 from intarsia.store.attributes import mapping_from_json
@@ -311,7 +312,7 @@ def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -
     CorruptStore, UnsafeStore
         If it is damaged, or reaches for what it must not have.
     """
-    place: str = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    place = local_path(path)
     for _ in range(ATTEMPTS - 1):
         try:
             return Stored(place, containers)

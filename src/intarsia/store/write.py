@@ -12,6 +12,7 @@ from intarsia.array import VirtualArray
 from intarsia.array.reprs import human
 from intarsia.errors import IntarsiaError, StoreError
 from intarsia.io.fetch import sampled
+from intarsia.io.paths import local_path
 from intarsia.io.placing import is_own_source, plan_containers
 from intarsia.progress import track
 from intarsia.references import NO_SOURCES
@@ -118,7 +119,7 @@ def write(
     """
     if mode not in ("w-", "w"):
         raise ValueError(f"mode must be 'w-' or 'w', got {mode!r}")
-    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    path = local_path(path)
     arrays = {
         f"{group}\0{name}": variable.data.segments
         for group, content in groups.items()

@@ -10,7 +10,7 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.cf import Options
-from intarsia.errors import UnsupportedError
+from intarsia.io.paths import local_path as local_path
 from intarsia.scan.hdf5 import scan
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia
 from intarsia.xarray.choices import choices_json
@@ -36,7 +36,7 @@ def open_dataset(
     drop_variables: str | Iterable[str] | None = None,
     create_default_indexes: bool = True,
     phony_dims: Literal["sort", "access"] | None = None,
-    loadable_variables: Iterable[str] | None = None,
+    loadable_variables: str | Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
     containers: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
@@ -61,7 +61,7 @@ def open_dataset(
         files were opened: for another decoding than that one, open the files again.
     phony_dims : {"sort", "access"}, optional
         As for xarray's h5netcdf engine: how to name dimensions of plain HDF5 files.
-    loadable_variables : iterable of str, optional
+    loadable_variables : str or iterable of str, optional
         Names of variables to load besides those that always are: index coordinates, 0-d, time-like,
         string, bool, complex and compound variables; of a store, those that were copied into it.
     unsupported : {"raise", "copy", "skip"}, default: "raise"
@@ -142,17 +142,6 @@ def no_containers(containers: Mapping[str, Any] | None, path: str) -> None:
     """Refuse places of containers where there are none."""
     if containers:
         raise ValueError(f"containers= is for saved stores, and {path} is a file")
-
-
-def local_path(path: str | os.PathLike[str]) -> str:
-    """The absolute path that a user means."""
-    if not isinstance(os.fspath(path), str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a path must be a str or a pathlib.Path, got {path!r}")
-    if "://" in os.fspath(path):
-        raise UnsupportedError(
-            "URLs can't be opened yet, only local files", url=os.fspath(path), remedy="copy it here"
-        )
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 def chunk(dataset: xr.Dataset, chunks: Any) -> xr.Dataset:

@@ -21,6 +21,7 @@ from intarsia.array import LazyArray, VirtualArray, load_together
 from intarsia.codecs.cases import case_json
 from intarsia.encoding import Case
 from intarsia.errors import UnsupportedVariable
+from intarsia.io.paths import local_path
 from intarsia.segments import CASE
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.write import Summary, write
@@ -81,7 +82,12 @@ def save(
     path, mode, containers, sample, max_copied
         As for `IntarsiaAccessor.save`.
     """
-    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    path = local_path(path)
+    if max_copied < 0:
+        raise ValueError(f"max_copied must be 0 or more, got {max_copied!r}")
+    for where in datasets:
+        if not {".", ".."}.isdisjoint(where.split("/")):  # trees would follow them
+            raise ValueError(f"the path of a group can't hold '.' or '..': {where!r}")
     local = _Local(path, datasets.values())
     loading = _Loading(max_copied)
     planned = {where: _planned(dataset, loading) for where, dataset in datasets.items()}
@@ -136,8 +142,9 @@ def _values(name: str, variable: xr.Variable, loading: _Loading) -> Values:
             return lambda: values_of(variable)
         if is_lazy(variable):
             return loading.later(name, variable, 0 if in_memory(variable) else variable.nbytes)
+    is_numpy = isinstance(dtype, np.dtype)
     raise UnsupportedVariable(
-        f"values of type {qualified_name(data)}",
+        f"values of type {qualified_name(data) if is_numpy else repr(dtype)}",
         array=name,
         remedy="make a NumPy array of them, or drop it",
     )

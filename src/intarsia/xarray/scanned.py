@@ -37,7 +37,7 @@ def dataset_of(
     options: Options,
     *,
     drop_variables: str | Iterable[str] | None = None,
-    loadable_variables: Iterable[str] | None = None,
+    loadable_variables: str | Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
 ) -> xr.Dataset:
     """Make a dataset of a scanned group, without indexes.
@@ -59,8 +59,10 @@ def dataset_of(
     path = scanned.sources.url(0)
     asked = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
     dropped = set(asked)
+    loaded = loadable_variables
+    loaded = {loaded} if isinstance(loaded, str) else set(loaded or ())
     supported = replace(scanned, variables=_supported(scanned, dropped, unsupported))
-    dataset = _decode(supported, options, dropped, set(loadable_variables or ()), unsupported)
+    dataset = _decode(supported, options, dropped, loaded, unsupported)
     notes = [
         f"left out of {path}: {name!r}, {_reason(scanned, str(name))}"
         for name in scanned.variables

@@ -86,7 +86,7 @@ def open_groups(
     drop_variables: str | Iterable[str] | None = None,
     create_default_indexes: bool = False,
     phony_dims: Literal["sort", "access"] | None = None,
-    loadable_variables: Iterable[str] | None = None,
+    loadable_variables: str | Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
     containers: Mapping[str, Any] | None = None,
 ) -> dict[str, xr.Dataset]:
