@@ -206,3 +206,18 @@ def test_misaligned_groups(tmp_path: Path) -> None:
         xr.open_datatree(tmp_path / "a.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="not aligned"):
         intarsia.open_datatree(tmp_path / "a.nc")
+
+
+def test_a_part_of_a_tree_keeps_what_it_inherits(tmp_path: Path) -> None:
+    whole = xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset(coords={"x": [10, 20], "place": 5}),
+            "/a": xr.Dataset({"v": ("x", [1.0, 2.0])}),
+            "/a/b": xr.Dataset({"w": ("x", [3, 4])}),
+        }
+    )
+    whole["a"].intarsia.save(tmp_path / "a.intarsia")
+    again = intarsia.open_datatree(tmp_path / "a.intarsia")
+    assert again.to_dataset(inherit=False).identical(whole["a"].to_dataset())
+    assert again["b"].to_dataset().identical(whole["a/b"].to_dataset())
+    assert again.groups == ("/", "/b")

@@ -188,7 +188,8 @@ class Zipped(_Place):
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
                 reason = f"{info.filename[:200]} is compressed or encrypted by the zip file"
-                raise NotAStore(reason, url=self.url)
+                remedy = "make it without compression (zip -0)"
+                raise NotAStore(reason, url=self.url, remedy=remedy)
 
     def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a member."""

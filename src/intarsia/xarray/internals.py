@@ -186,10 +186,13 @@ def tree_with(tree: xr.DataTree, change: Callable[[xr.Dataset], xr.Dataset]) -> 
 
 
 def nodes_of(tree: xr.DataTree) -> dict[str, xr.Dataset]:
-    """Datasets of a tree's nodes by path, seen from its root, without what they inherit."""
+    """Datasets of a tree's nodes by path, seen from its root, without what they inherit.
+
+    But for the root: what a part of a larger tree inherits from outside would be lost.
+    """
     root = tree.path.rstrip("/")
     return {
-        "/" + node.path.removeprefix(root).strip("/"): node.to_dataset(inherit=False)
+        "/" + node.path.removeprefix(root).strip("/"): node.to_dataset(inherit=node is tree)
         for node in tree.subtree
     }
 
