@@ -62,7 +62,9 @@ def digest(segments: Segments, dtype: np.dtype[Any]) -> str:
         found.update(repr(block.fields).encode())
         found.update(block.matrix().tobytes())
     for case in segments.cases:
-        found.update(repr(case.encoding).encode())
+        one = case.encoding  # the same types have more than one `repr`
+        told = (one.filters, one.stored.str, one.steps, one.parameters.descr)
+        found.update(repr(told).encode())
         found.update(case.rows.tobytes())
     for page in segments.pages:
         for column in (page.offsets, page.lengths, page.masks, page.states, page.chunks):

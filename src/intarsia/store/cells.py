@@ -7,10 +7,9 @@ header, or for one part, costs no more than that part.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,9 @@ from intarsia.segments import Segments
 from intarsia.store.pages import CellGrid, Edges, Pages, used_cases
 
 type IntArray = npt.NDArray[Any]
+
+MAX_BYTES = 1 << 32
+"""Bytes of a cell that are read at once, at most."""
 
 REMEMBERED = 64
 """Cells whose headers are kept: a reader asks for the header first, and then for parts."""
@@ -88,8 +90,7 @@ class Cells:
         except ValueError as error:
             raise StoreError(f"can't be shown as Zarr: {error}", array=name) from error
         self._pages = Pages(segments, self.grid, keys)
-        self._known: OrderedDict[tuple[int, ...], Cell] = OrderedDict()
-        self._lock = Lock()
+        self._remembered = lru_cache(REMEMBERED)(self._made)
 
     def cell(self, index: Sequence[int]) -> Cell:
         """The parts of a cell.
@@ -104,18 +105,7 @@ class Cells:
         StoreError
             If it is made of more parts than a cell can have.
         """
-        key = tuple(index)
-        with self._lock:
-            found = self._known.get(key)
-            if found is not None:
-                self._known.move_to_end(key)
-                return found
-        made = self._made(key)
-        with self._lock:
-            self._known[key] = made
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return made
+        return self._remembered(tuple(index))
 
     def _made(self, index: tuple[int, ...]) -> Cell:
         _, _, shape = self.grid.box(index)
@@ -165,6 +155,9 @@ class Cells:
         skip = np.maximum(begin - starts, 0)
         wanted = np.minimum(cell.length[numbers], end - starts) - skip
         places = starts + skip - begin
+        if end - begin > MAX_BYTES:  # what references say, before there is room for it
+            reason = f"{end - begin} bytes of a chunk are too many to be read at once"
+            raise StoreError(reason, array=self.name, chunk=index)
         result = bytearray(end - begin)
         if begin < size:
             result[: size - begin] = cell.header[begin:]

@@ -6,12 +6,11 @@ listed by `intarsia.lookup.touches`, or by `intarsia.store.runs` where bytes can
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,8 +200,7 @@ class Pages:
         self._filtered = np.array([bool(one.filters) for one in encodings])
         self._indexes = [BoxIndex(block) for block in segments.blocks]
         self._shape = _page_shape(grid.shape, PAGE_CELLS)
-        self._pages: OrderedDict[tuple[Index, Index], Page] = OrderedDict()
-        self._lock = Lock()
+        self._remembered = lru_cache(PAGES)(self._page)
 
     def find(self, index: Index, most: int) -> Found:
         """The parts of a cell.
@@ -222,30 +220,23 @@ class Pages:
         while True:
             shape = self._shape
             first = tuple(i - i % n for i, n in zip(index, shape, strict=True))
-            with self._lock:
-                page = self._pages.get((first, shape))
-                if page is not None:
-                    self._pages.move_to_end((first, shape))
-                    return page.of(index)
-            last = [min(i + n, m) for i, n, m in zip(first, shape, self._grid.shape, strict=True)]
-            size = tuple(end - begin for begin, end in zip(first, last, strict=True))
-            pieces = self._pieces(first, size)
-            total = sum(int(piece.counts.sum()) for piece in pieces)
-            if total > PAGE_PARTS and prod(shape) > 1:
-                cells = max(prod(size), 1)
-                few = min(prod(shape) // 2, max(1, cells * PAGE_PARTS // total))
-                self._shape = _page_shape(self._grid.shape, few)
-                continue
-            if total > most and prod(size) == 1:
-                raise ValueError(f"a cell has 1 to {most} parts, not {total}")
-            page = self._page(pieces, first, size)
-            with self._lock:
-                self._pages[first, shape] = page
-                while len(self._pages) > PAGES:
-                    self._pages.popitem(last=False)
-            return page.of(index)
+            size = tuple(
+                min(n, m - i) for i, n, m in zip(first, shape, self._grid.shape, strict=True)
+            )
+            page = self._remembered(first, size, most)
+            if isinstance(page, Page):
+                return page.of(index)
+            cells = min(prod(shape) // 2, prod(size) * PAGE_PARTS // page)
+            self._shape = _page_shape(self._grid.shape, max(cells, 1))
 
-    def _page(self, pieces: Sequence[_Piece], first: Index, size: Index) -> Page:
+    def _page(self, first: Index, size: Index, most: int) -> Page | int:
+        """The parts of a box of cells; where they are too many for a page, only their number."""
+        pieces = self._pieces(first, size)
+        total = sum(int(piece.counts.sum()) for piece in pieces)
+        if prod(size) > 1 and total > PAGE_PARTS:
+            return total
+        if prod(size) == 1 and total > most:
+            raise ValueError(f"a cell has 1 to {most} parts, not {total}")
         several: list[Touches] = []
         owners: list[IntArray] = []
         pages = self._segments.pages
