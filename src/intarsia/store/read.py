@@ -152,10 +152,14 @@ class Stored:
     def encodings(self, group: str, name: str) -> list[Encoding]:
         """Encodings of a virtual variable; no table of it is read."""
         found: list[Encoding] = []
-        for case in self._virtual(group, name).listed("cases"):
+        told = self._virtual(group, name)
+        dtype = _dtype(told)
+        for case in told.listed("cases"):
             key = case.text("case")
             if key not in self.cases:
                 raise case.error(f"there is no case {key[:40]!r}", "case")
+            if self.cases[key].dtype != dtype:
+                raise case.error(f"it gives {self.cases[key].dtype}, not {dtype}", "case")
             found.append(self.cases[key])
         return found
 

@@ -25,6 +25,9 @@ from intarsia.store.tables import Table
 
 type IntArray = npt.NDArray[Any]
 
+MAX_KEYS_RATIO = 512
+"""Keys of sources are compressed at most so much, but for the first megabyte of them."""
+
 MAX_LOOKED_AT = 1 << 20
 """Longer tables of references are only looked at where they are used."""
 
@@ -188,8 +191,9 @@ class SourceRows:
         rows = self.table.rows
         if rows > MAX_SOURCES:
             raise told.error(f"{rows} sources")
-        self.containers = self.table.column("container")
+        _check_keys_size(told.child("keys"))
         self.keys = _texts(told, "keys", objects, rows)
+        self.containers = self.table.column("container")
         self.sizes = self.table.column("size")
         self.mtimes_ns = self.table.column("mtime_ns")
         self.etags = _texts(told, "etags", objects, rows) if told.has("etags") else None
@@ -228,6 +232,14 @@ class SourceRows:
             kept,
             tuple(self.scans) if any(self.scans) else None,
         )
+
+
+def _check_keys_size(told: Reader) -> None:
+    """Refuse very many keys that say nothing, as one takes a hundred bytes of memory."""
+    if told.has("objects"):
+        stored = sum(size for size, _ in told.pairs("objects"))
+        if told.integer("nbytes") > (1 << 20) + stored * MAX_KEYS_RATIO:
+            raise told.error(f"too many keys in {stored} bytes")
 
 
 def _texts(told: Reader, key: str, objects: Objects, rows: int) -> list[str]:
