@@ -389,3 +389,25 @@ def test_one_variable_to_load_is_named_by_its_name(paths: list[Path], tmp_path: 
     assert type(intarsia.open_dataset(paths[0], loadable_variables="v").v.variable._data) is (
         np.ndarray
     )
+
+
+GROWING = {
+    "one": ("x", {"x"}),
+    "none": (None, set()),
+    "list": (["x"], ["x"]),
+    "keys": ({"x": 1}.keys(), {"x"}),
+    "array": (np.array(["x", "y"]), {"x", "y"}),
+}
+
+
+@pytest.mark.parametrize(("said", "kept"), GROWING.values(), ids=GROWING.keys())
+def test_dimensions_that_can_grow_as_xarray_takes_them(
+    tmp_path: Path, said: Any, kept: Any
+) -> None:
+    made = xr.Dataset({"v": (("x", "y"), [[1]])})
+    made.encoding["unlimited_dims"] = said
+    made.intarsia.save(tmp_path / "a.intarsia")
+    assert intarsia.open_dataset(tmp_path / "a.intarsia").encoding["unlimited_dims"] == kept
+    made.encoding["unlimited_dims"] = {1}
+    with pytest.raises(UnsupportedError, match="'unlimited_dims' can't be kept exactly"):
+        made.intarsia.save(tmp_path / "a.intarsia", mode="w")

@@ -20,7 +20,7 @@ import xarray as xr
 from intarsia.array import LazyArray, VirtualArray, load_together
 from intarsia.codecs.cases import case_json
 from intarsia.encoding import Case
-from intarsia.errors import UnsupportedVariable
+from intarsia.errors import UnsupportedError, UnsupportedVariable
 from intarsia.io.paths import local_path
 from intarsia.segments import CASE
 from intarsia.store.nodes import Group, Variable
@@ -44,6 +44,9 @@ from intarsia.xarray.notes import NOTES, notes_of
 
 MAX_COPIED = 1 << 30
 """Bytes that are loaded in order to be copied, unless the caller allows more."""
+
+GROWING = "unlimited_dims"
+"""xarray's key of a dataset's encoding."""
 
 REFERRED = "biufc"
 """Kinds of type of which a store has references."""
@@ -243,6 +246,8 @@ def _group(dataset: xr.Dataset, planned: Mapping[str, Values], local: _Local) ->
             name in coords,
         )
     encoding = kept_encoding(dataset.encoding)
+    if GROWING in encoding:
+        encoding[GROWING] = _growing(encoding[GROWING])
     notes = tuple(local.text(note) for note in notes_of(dataset))
     encoding |= {NOTES: notes} if notes else {}
     encoding.pop(CHOICES, None)
@@ -252,6 +257,21 @@ def _group(dataset: xr.Dataset, planned: Mapping[str, Values], local: _Local) ->
     if sorted(indexed) != sorted(default_names(dataset)):
         encoding[INDEXES] = indexed
     return Group(variables, dict(dataset.attrs), encoding)
+
+
+def _growing(said: Any) -> Any:
+    """Names of dimensions that can grow; xarray takes one name, none, or anything to go through."""
+    if isinstance(said, list | tuple | set | frozenset):
+        named: Any = said  # pyright: ignore[reportUnknownVariableType]
+    else:
+        several = isinstance(said, Iterable) and not isinstance(said, str)
+        named = set() if said is None else set(said) if several else {said}  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+    if not all(isinstance(name, str) for name in named):
+        raise UnsupportedError(
+            f"the encoding {GROWING!r} can't be kept exactly: {said!r} names what is no str",
+            remedy="delete it, or name dimensions",
+        )
+    return named
 
 
 def kept_encoding(encoding: Mapping[Hashable, Any]) -> dict[Any, Any]:
