@@ -26,7 +26,7 @@ The tree is grouped by what a handler can do about it::
     │   ├── CorruptStore             "corrupt-store"        damaged, or impossible in itself
     │   ├── UnsafeStore              "unsafe-store"         it reaches for what it must not have
     │   ├── StoreExists              "store-exists"         (also a FileExistsError)
-    │   └── StoreReplaced            "store-replaced"       another was put in its place meanwhile
+    │   └── StoreReplaced            "store-replaced"       it is gone, or another is in its place
     └── UpstreamFault                "upstream-fault"       a known fault of a library below
 
 ``kind`` is part of the public interface: it never changes, so programs may compare it, and reports
@@ -389,7 +389,7 @@ class StoreExists(StoreError, FileExistsError):
 
 
 class StoreReplaced(StoreError):
-    """The store was replaced after it was opened, so that the rest of it is gone."""
+    """The store was replaced or removed after it was opened, so that the rest of it is gone."""
 
     kind = "store-replaced"
 

@@ -229,7 +229,7 @@ def test_a_store_gone_is_named(place: Path) -> None:
     write(place, {"/": group(virtual(place.parent / "data", 300))})
     found = read(place).groups["/"]
     place.rename(place.with_suffix(".gone"))
-    with pytest.raises(StoreError, match=place.name):
+    with pytest.raises(StoreReplaced, match=f"the store was removed.*{place.name}"):
         found.variables["sst"].data.load()
 
 

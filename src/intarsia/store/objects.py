@@ -81,6 +81,8 @@ class _Place:
 
     def wrong(self, reason: str) -> StoreError:
         """The error for an object that is not what the root promises."""
+        if not os.path.lexists(self.url):
+            return StoreReplaced("the store was removed after it was opened", url=self.url)
         if self.replaced is not None and self.replaced():
             return self._was_replaced()
         return CorruptStore(reason, url=self.url)
