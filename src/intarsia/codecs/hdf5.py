@@ -50,6 +50,8 @@ type Filter = tuple[int, int, tuple[int, ...], str]
 
 DEFLATE, SHUFFLE, FLETCHER32, SZIP, NBIT, SCALEOFFSET = 1, 2, 3, 4, 5, 6
 LZF = 32000
+_LARGE, _MAX_RATIO = 1 << 27, 4096
+"""Chunks of more bytes than the first are not compressed more than the second."""
 _GROWN = 64 << 20
 """Size in bytes past which the file in memory is made anew."""
 
@@ -167,8 +169,7 @@ def decode(
     """
     decoder = _decoder(codec)
     shape = decoder.shape if chunk_shape is None else tuple(chunk_shape)
-    out = np.empty(decoder.shape, dtype)
-    decoder.decode(chunk, filter_mask, out)
+    out = decoder.decode(chunk, filter_mask, np.dtype(dtype))
     return out if shape == decoder.shape else out.reshape(shape)
 
 
@@ -248,9 +249,10 @@ class _Decoder:
                     f"{filter_name(number, name)} ({derived}, the file has {values})"
                 )
 
-    def decode(self, chunk: Buffer, filter_mask: int, out: npt.NDArray[Any]) -> None:
+    def decode(self, chunk: Buffer, filter_mask: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         chunk, filter_mask, last = self._peel(chunk, filter_mask)
         self._measure(memoryview(chunk).cast("B"), filter_mask, last)
+        out = np.empty(self.shape, dtype)  # there is room for it only now
         with self._lock:
             try:
                 dataset = self._dataset(filter_mask)
@@ -261,6 +263,7 @@ class _Decoder:
             self._count += 1
             if self._count % 1024 == 0 and self._file.get_filesize() > _GROWN:
                 self._open()
+        return out
 
     def _peel(self, chunk: Buffer, filter_mask: int) -> tuple[Buffer, int, int]:
         """Undo HDF5's own simple filters at the end of the pipeline.
@@ -311,6 +314,8 @@ class _Decoder:
             raise WrongLength(f"the chunk of {len(chunk)} bytes is cut short")
         if found != expected:
             raise WrongLength(f"the chunk decodes to {found} bytes, expected {expected}")
+        if expected > max(_LARGE, _MAX_RATIO * len(chunk)):
+            raise CorruptChunk(f"{len(chunk)} bytes are too few for a chunk of {expected}")
 
     def _mtype(self, dtype: np.dtype[Any]) -> Any:
         mtype = self._mtypes.get(dtype)
