@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.store.hostile import corpus
+from tests.store.hostile.crafted import CRAFTED
 
 SILENCE = 60
 """Seconds after which a process that says nothing is taken to hang."""
@@ -25,13 +26,16 @@ SILENCE = 60
 type Outcome = dict[str, Any]
 
 
-def run(count: int, seed: int, folder: Path, *, workers: int = 2) -> Iterator[Outcome]:
-    """Outcomes of so many damaged stores, as they come."""
+def run(
+    count: int, seed: int, folder: Path, *, workers: int = 2, first: int = 0
+) -> Iterator[Outcome]:
+    """Outcomes of damaged stores of the numbers from `first` to `count`, as they come."""
     home = corpus.build(folder / "sound")
     waiting: queue.Queue[Outcome | None] = queue.Queue()
     threads = [
         threading.Thread(
-            target=_follow, args=(home, folder / f"work{n}", seed, (n, count, workers), waiting)
+            target=_follow,
+            args=(home, folder / f"work{n}", seed, (first + n, count, workers), waiting),
         )
         for n in range(workers)
     ]
@@ -60,15 +64,15 @@ def _follow(
     try:
         place = corpus.copied(home, folder)
         while start < stop:
-            begun = -1
+            begun: int | None = None
             for line in _lines(place, seed, (start, stop, step)):
                 told = json.loads(line)
                 if "begin" in told:
                     begun = told["begin"]
                 else:
                     waiting.put(told)
-                    begun, start = -1, told["number"] + step
-            if begun >= 0:
+                    begun, start = None, told["number"] + step
+            if begun is not None:
                 waiting.put({"number": begun, "kind": "?", "sealed": True, "result": "died",
                              "errors": [], "faults": ["the process died, or hangs"], "seconds": 0,
                              "nbytes": 0, "store": "?"})  # fmt: skip
@@ -144,7 +148,7 @@ def main() -> None:
     outcomes: list[Outcome] = []
     seen: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        for outcome in run(count, seed, Path(folder)):
+        for outcome in run(count, seed, Path(folder), first=-len(CRAFTED)):
             outcomes.append(outcome)
             for fault in outcome["faults"]:
                 seen[fault[:60]] += 1

@@ -97,8 +97,8 @@ def _mixed(home: Path, out: Path) -> Groups:
             {"t": (("time", "y", "x"), generator.random((2, 5, 6)).astype("f4"))},
             coords={"time": np.arange(2) + 2 * number, "y": np.arange(5.0)},
         )
-        encoding: dict[str, Any] = dict(zlib=True, dtype="i2", chunksizes=(1, 3, 4))
-        encoding |= dict(scale_factor=0.01 + number * 1e-3, _FillValue=-9 - number)
+        encoding: dict[str, Any] = {"zlib": True, "dtype": "i2", "chunksizes": (1, 3, 4)}
+        encoding |= {"scale_factor": 0.01 + number * 1e-3, "_FillValue": -9 - number}
         ds.to_netcdf(path, engine="h5netcdf", encoding={"t": encoding})
         paths.append(path)
     opened = intarsia.open_mfdataset(paths, combine="nested", concat_dim="time")
@@ -143,13 +143,13 @@ def _filtered(path: Path) -> Path:
     with h5py.File(path, "w") as file:
         made: dict[str, dict[str, Any]] = {
             "contiguous": {},
-            "sparse": dict(chunks=(3, 4), compression="gzip"),
-            "sums": dict(chunks=(5, 5), shuffle=True, compression="gzip", fletcher32=True),
-            "lzf": dict(chunks=(4, 12), compression="lzf", shuffle=True),
-            "offset": dict(chunks=(4, 6), scaleoffset=0),
+            "sparse": {"chunks": (3, 4), "compression": "gzip"},
+            "sums": {"chunks": (5, 5), "shuffle": True, "compression": "gzip", "fletcher32": True},
+            "lzf": {"chunks": (4, 12), "compression": "lzf", "shuffle": True},
+            "offset": {"chunks": (4, 6), "scaleoffset": 0},
         }
         if h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
-            made["szip"] = dict(chunks=(4, 8), compression="szip")
+            made["szip"] = {"chunks": (4, 8), "compression": "szip"}
         for name, options in made.items():
             dataset = file.create_dataset(name, (10, 12), "i4", fillvalue=-1, **options)
             if name != "sparse":

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,14 @@ import zarr
 
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError
+from intarsia.store.grid import Grid
 from intarsia.store.layout import places_of
 from intarsia.store.read import read
 from intarsia.store.shown import shown_names
 from intarsia.store.zarr_store import open_store
+
+MAX_CELLS = 500
+"""Arrays of more chunks are not read through zarr-python."""
 
 MAX_BYTES = 1 << 22
 """Of larger virtual arrays only two corners are read."""
@@ -120,6 +125,8 @@ def look_as_zarr(path: str) -> tuple[Found, Found]:
             data = variable.data
             if not isinstance(data, VirtualArray) or data.nbytes > MAX_BYTES:
                 continue
+            if variable.grid is not None and _cells(variable.shape, variable.grid) > MAX_CELLS:
+                continue
             full = f"{place}\0{name}"
             try:
                 array = hierarchy[nodes[name]]
@@ -132,6 +139,11 @@ def look_as_zarr(path: str) -> tuple[Found, Found]:
             except Exception as error:  # noqa: BLE001
                 plain[full] = Refusal.of(error)
     return shown, plain
+
+
+def _cells(shape: tuple[int, ...], grid: Grid) -> int:
+    edges = [edge if isinstance(edge, int) else 1 for edge in grid.chunks]
+    return prod(-(-size // edge) for size, edge in zip(shape, edges, strict=True))
 
 
 def _digest(*parts: Any) -> str:

@@ -417,8 +417,8 @@ def _names(draw: random.Random, objects: Objects, other: Objects) -> Damaged:
         if kind == "same":
             new = _at(document, draw.choice(places))
         else:
-            new = draw.choice([*TEXTS, f"../{old}", f"/{old}", f"{old}/..", f"{old}/", f"./{old}",
-                               f"{old}\0", old.upper(), f"x/../{old}", "__intarsia__/root.json"])  # fmt: skip
+            changed = [f"../{old}", f"/{old}", f"{old}/..", f"{old}/", f"./{old}", f"{old}\0"]
+            new = draw.choice([*TEXTS, *changed, old.upper(), f"x/../{old}"])
         _at(document, path[:-1])[path[-1]] = new
     return _finish(draw, f"names: {kind}", document, objects, 0.95)
 
