@@ -24,6 +24,7 @@ from intarsia.store.nodes import Group
 from intarsia.store.read import read
 from intarsia.store.write import write
 from intarsia.xarray.verifying import Difference, Verification, pieces, verify
+from tests.check import tolerant
 from tests.unlike.families import layouts, meanings
 from tests.unlike.structures import (
     coordinates,
@@ -188,7 +189,8 @@ FAMILIES = [
 
 
 def check_family(family: Any, folder: Path) -> None:
-    dataset = intarsia.open_mfdataset(family.write(folder), **family.arguments)
+    with tolerant():
+        dataset = intarsia.open_mfdataset(family.write(folder), **family.arguments)
     for sample in (None, 20):
         result = verify(dataset, sample=sample)
         assert result.equal == (family.name not in ON_PURPOSE), result
@@ -230,6 +232,14 @@ def test_boxes_tile_segments_along_chunks(monkeypatch: pytest.MonkeyPatch) -> No
         segment = pieces.Segment(
             np.zeros(7, int), start, count, np.arange(ndim), first, step, size, chunk
         )
+        place = start + random.integers(0, count)
+        low, high = segment.around(place)
+        every = np.stack(np.meshgrid(*(np.arange(n) for n in count), indexing="ij"), -1) + start
+        every = every.reshape(-1, ndim)
+        same = (segment.sources(every) // chunk == segment.sources(place[None]) // chunk).all(
+            axis=1
+        )
+        assert (same == ((every >= low) & (every < high)).all(axis=1)).all()
         limit = int(random.integers(1, 400))
         monkeypatch.setattr(pieces, "BOX_BYTES", limit * 8)
         seen = np.zeros(count, int)

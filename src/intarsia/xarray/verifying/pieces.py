@@ -22,6 +22,9 @@ type Box = tuple[tuple[int, ...], tuple[int, ...]]
 BOX_BYTES = 1 << 25
 """Values are compared in boxes of about so much."""
 
+PER_CHUNK = 32
+"""A sample has about so many elements of a chunk: to read one, all of it is decoded."""
+
 MAX_CORNERS = 32
 """Corners of a segment of more are not all looked at in a sample, but the first and the last."""
 
@@ -86,6 +89,20 @@ class Segment:
         if axis < 0:
             return self.first[dim : dim + 1]
         return self.first[dim] + self.step[dim] * (np.arange(count) + begin - self.start[axis])
+
+    def around(self, place: Array) -> tuple[Array, Array]:
+        """The box, from low to high, of elements in the same chunk of the source as one of them."""
+        low, high = self.start.copy(), self.start + self.count
+        for dim, axis in enumerate(self.axis.tolist()):
+            step, edge = int(self.step[dim]), int(self.chunk[dim])
+            if axis < 0 or not step:
+                continue
+            inside = int(self.first[dim]) + step * int(place[axis] - self.start[axis])
+            down, up = inside % edge, edge - 1 - inside % edge
+            before, after = (down, up) if step > 0 else (up, down)
+            low[axis] = max(low[axis], place[axis] - before // abs(step))
+            high[axis] = min(high[axis], place[axis] + after // abs(step) + 1)
+        return low, high
 
     def shifts(self, shape: tuple[int, ...]) -> list[Array]:
         """What to add to indices in the source's array, for those in the variable of it.
@@ -239,8 +256,11 @@ def sample_of(segments: Sequence[Segment], quota: int, seed: Any) -> list[Array]
     volumes = np.array([segment.elements for segment in segments], float)
     drawn = random.multinomial(left, volumes / volumes.sum())
     for segment, parts, count in zip(segments, chosen, drawn.tolist(), strict=True):
-        if count:
-            parts.append(segment.start + random.integers(0, segment.count, (count, ndim)))
+        while count > 0:
+            low, high = segment.around(segment.start + random.integers(0, segment.count))
+            number = min(count, PER_CHUNK)
+            parts.append(random.integers(low, high, (number, ndim)))
+            count -= number
     return [
         np.unique(np.concatenate([np.zeros((0, ndim), np.int64), *parts]), axis=0)
         if ndim
