@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,19 +90,17 @@ def _follow(
 def _lines(place: Path, seed: int, numbers: tuple[int, int, int]) -> Iterator[str]:
     command = [sys.executable, "-W", "error", "-m", "tests.store.hostile.worker", str(place)]
     environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [*command, str(seed), *map(str, numbers)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    assert process.stdout is not None
-    watch = _Watch(process)
-    for line in process.stdout:
-        watch.alive()
-        yield line
-    watch.stop()
-    process.wait()
+    command += [str(seed), *map(str, numbers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        watch = _Watch(process)
+        try:
+            for line in process.stdout:
+                watch.alive()
+                yield line
+        finally:
+            watch.stop()
+            process.kill()
 
 
 class _Watch:
@@ -121,6 +120,15 @@ class _Watch:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder in memory, where there is such: thousands of stores are written and removed."""
+    memory = "/dev/shm"
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
@@ -147,8 +155,8 @@ def main() -> None:
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     outcomes: list[Outcome] = []
     seen: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for outcome in run(count, seed, Path(folder), first=-len(CRAFTED)):
+    with workplace() as folder:
+        for outcome in run(count, seed, folder, first=-len(CRAFTED)):
             outcomes.append(outcome)
             for fault in outcome["faults"]:
                 seen[fault[:60]] += 1

@@ -40,8 +40,8 @@ class Crafted:
         What may come of it.
     reason
         Part of what an error says, where it has to say something in particular.
-    seconds
-        How long reading it may take.
+    seconds, nbytes
+        How long reading it may take, and how much memory.
     special
         Links and the like.
     text
@@ -52,6 +52,7 @@ class Crafted:
     results: tuple[str, ...] = REFUSED
     reason: str = ""
     seconds: float = 2
+    nbytes: int = 200 << 20
     special: dict[str, tuple[str, ...]] | None = None
     text: Callable[[bytes], bytes] | None = None
 
@@ -158,7 +159,7 @@ def rule(first: int, step: int) -> Json:
 MANY = 1 << 22
 
 
-@crafted("four million segments in a line", "other", "source", seconds=30)
+@crafted("four million segments in a line", "other", "source", seconds=30, nbytes=1 << 30)
 def _(document: Json, objects: Objects) -> None:
     one = {"start_0": rule(0, 1), "shape_0": 1, "size_0": 1, "chunk_0": 1}
     virtual = _only(document, [MANY], rows=MANY, reference=rule(0, 1), **one)

@@ -48,7 +48,7 @@ CPU_SECONDS = 2.0
 MEMORY = 200 << 20
 """Memory that it may take, beyond what the process has."""
 
-ZARR = 4
+ZARR = 6
 """Every so many stores are read through zarr-python, too."""
 
 ADDRESSES = 6 << 30
@@ -116,6 +116,8 @@ class Auditor:
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
         if not self.active or event in HARMLESS:
             return
+        if event == "code.__new__" or (event == "compile" and args[0] == b"_getframe()"):
+            return  # what Cython makes of errors
         if event in ("open", "os.listdir", "os.scandir"):
             path = args[0]
             if isinstance(path, int) or path is None:
@@ -210,7 +212,7 @@ class Bench:
         self.auditor = Auditor([*roots, str(home.parent / "out")])
 
     def run(self, number: int, seed: int) -> Outcome:
-        """Damage a store, read it twice, and judge."""
+        """Damage a store, read it, and judge."""
         draw = random.Random(f"{seed}/{number}")
         name = draw.choice(corpus.STORES)
         other = draw.choice([each for each in corpus.STORES if each != name])
@@ -219,18 +221,24 @@ class Bench:
         return self.judge(number, name, damaged)
 
     def craft(self, number: int) -> Outcome:
-        """Make the store that was thought of as this number, read it twice, and judge."""
+        """Make the store that was thought of as this number, read it, and judge."""
         name = list(CRAFTED)[number]
         what, base = CRAFTED[name], "tables.intarsia"
-        outcome = self.judge(-1 - number, base, made(name, self.objects[base]), what.seconds)
+        damaged = made(name, self.objects[base])
+        outcome = self.judge(-1 - number, base, damaged, what.seconds, what.nbytes)
         if outcome.result not in what.results or not re.search(what.reason, outcome.text):
             outcome.faults.append(f"{outcome.result}: {outcome.text[:200]}")
         return outcome
 
     def judge(
-        self, number: int, name: str, damaged: Damaged, seconds: float = CPU_SECONDS
+        self,
+        number: int,
+        name: str,
+        damaged: Damaged,
+        seconds: float = CPU_SECONDS,
+        nbytes: int = MEMORY,
     ) -> Outcome:
-        """Read a damaged store twice, and judge."""
+        """Read a damaged store, twice where it has to be known what memory it shows, and judge."""
         path = self.put(damaged, zipped=name.endswith(".zip"))
         outcome = Outcome(number, name, damaged.kind, damaged.sealed)
         before = peak_memory(reset=True)
@@ -241,16 +249,17 @@ class Bench:
             with observe() as reads, self.auditor.watching():
                 with bounded(seconds), poisoned(0x5A):
                     first = look(path)
-                with bounded(seconds), poisoned(0xA5):
-                    second = look(path)
+                if damaged.sealed:
+                    with bounded(seconds), poisoned(0xA5):
+                        second = look(path)
                 if number % ZARR == 0 or number < 0:
                     with bounded(2 * seconds):
                         self._compare_zarr(outcome, *look_as_zarr(path))
         except Late as error:
             outcome.faults.append(f"late: {error}")
-        outcome.seconds = (time.process_time() - began) / 2
+        outcome.seconds = (time.process_time() - began) / (1 + damaged.sealed)
         outcome.nbytes = peak_memory() - before
-        if outcome.nbytes > MEMORY:
+        if outcome.nbytes > nbytes:
             outcome.faults.append(f"memory: {outcome.nbytes >> 20} MB")
         outcome.faults += self.auditor.faults
         # a container may be anywhere, but what the store does not know there is not read
