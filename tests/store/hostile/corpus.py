@@ -27,7 +27,7 @@ from tests.algebra import lay_out
 
 type Groups = dict[str, Group]
 
-STORES = ("mixed.intarsia", "tables.intarsia", "mixed.zip", "tables.zip")
+STORES = ("mixed.intarsia", "tables.intarsia", "saved.intarsia", "mixed.zip", "tables.zip")
 """What `build` makes, in the folder `home`; `home/in` and `out` hold the sources."""
 
 
@@ -71,7 +71,10 @@ def build(folder: Path) -> Path:
     (folder / "secret").write_bytes(b"what no store may read" * 100)
     with small_parts(), small_runs():
         mixed, explicit = _mixed(home, out), _tables(home / "in", out)
+        _saved(home, home / "saved.intarsia")
         for name in STORES:
+            if name.startswith("saved"):
+                continue
             groups = mixed if name.startswith("mixed") else explicit
             named = {"near": str(home / "in")} if name.startswith("tables") else None
             write(home / name, groups, containers=named, sample=name == "tables.zip")
@@ -114,7 +117,7 @@ def _mixed(home: Path, out: Path) -> Groups:
         "time": Variable(("time",), np.arange("2000-01-01", "2000-01-13", dtype="M8[D]")
                          .astype("M8[ns]"), {}, {"units": "days since 1970-01-01"}, True),
         "y": Variable(("y",), np.arange(5.0), {"axis": "Y"}, {}, True),
-        "wide y/x": Variable(("y", "x"), generator.random((5, 6)).astype("f4").astype("c8")),
+        "wide y|x": Variable(("y", "x"), generator.random((5, 6)).astype("f4").astype("c8")),
         "__hidden": Variable((), np.array(7, "u2")),
     }  # fmt: skip
     deep = {name: Variable(tuple(f"{name}{d}" for d in range(v.ndim)), v)
@@ -188,7 +191,7 @@ def _copies(generator: np.random.Generator) -> dict[str, Variable]:
         "big": np.arange(4, dtype=">i4"),
         "none": np.zeros((0, 3), "i2"),
         "days": np.arange(20).astype("m8[D]"),
-        "odd": np.arange(9).astype("M8[25s]"),
+        "odd": np.arange(9).astype("m8[us]"),
         "text": texts,
         "U": texts.astype("U"),
         "S": np.array([b"a", b"bc\xff", b""] * 10),
@@ -227,6 +230,18 @@ def _attributes() -> dict[str, Any]:
         "class": np.float32,
         "when too": str(datetime.date(2001, 1, 1)),
     }
+
+
+def _saved(home: Path, path: Path) -> None:
+    """What a user saves: with indexes, remarks, and other decoding than the usual."""
+    files = sorted((home / "in" / "deep").glob("*.nc"))
+    ds = intarsia.open_mfdataset(files, combine="nested", concat_dim="time")
+    raw = intarsia.open_dataset(files[0], mask_and_scale=False)
+    ds["raw"] = raw["t"].rename(time="start").drop_vars("start")
+    ds = ds.assign_coords(station=("y", [f"station {n}" for n in range(5)])).set_xindex("station")
+    ds["grid"] = ((), 0, {"grid_mapping_name": "latitude_longitude"})
+    ds["t"].encoding["grid_mapping"] = "grid"
+    ds.intarsia.save(path)
 
 
 # -- tables ----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+import intarsia
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError
 from intarsia.store.grid import Grid
@@ -139,6 +140,33 @@ def look_as_zarr(path: str) -> tuple[Found, Found]:
             except Exception as error:  # noqa: BLE001
                 plain[full] = Refusal.of(error)
     return shown, plain
+
+
+def look_as_xarray(path: str) -> Found:
+    """Open a store as users do, and read what is small; by path of the variable."""
+    found: Found = {}
+    try:
+        groups = list(read(path).groups)
+    except IntarsiaError:
+        groups = ["/"]
+    for group in groups:
+        try:
+            dataset = intarsia.open_dataset(path, group=group)
+            found[group] = Value(f"{len(repr(dataset))} {len(dataset._repr_html_())}")
+        except Exception as error:  # noqa: BLE001
+            found[group] = Refusal.of(error)
+            continue
+        for name, variable in dataset.variables.items():
+            if variable.nbytes <= MAX_BYTES:
+                try:
+                    found[f"{group}\0{name}"] = Value(_digest(variable.values))
+                except Exception as error:  # noqa: BLE001
+                    found[f"{group}\0{name}"] = Refusal.of(error)
+    try:
+        found["tree"] = Value(repr(sorted(intarsia.open_datatree(path).groups)))
+    except Exception as error:  # noqa: BLE001
+        found["tree"] = Refusal.of(error)
+    return found
 
 
 def _cells(shape: tuple[int, ...], grid: Grid) -> int:

@@ -36,6 +36,7 @@ from tests.store.hostile.looking import (
     Refusal,
     Value,
     look,
+    look_as_xarray,
     look_as_zarr,
     poisoned,
 )
@@ -49,7 +50,7 @@ MEMORY = 200 << 20
 """Memory that it may take, beyond what the process has."""
 
 ZARR = 6
-"""Every so many stores are read through zarr-python, too."""
+"""Every so many stores are read through zarr-python, too, and as many by xarray."""
 
 ADDRESSES = 6 << 30
 """All memory that the process may ask for."""
@@ -205,6 +206,8 @@ class Bench:
             first = look(str(home / name))
             assert look(str(home / name)) == first
             assert all(isinstance(value, Value) for value in first.values()), first
+            opened = look_as_xarray(str(home / name))
+            assert all(isinstance(value, Value) for value in opened.values()), opened
             shown, plain = look_as_zarr(str(home / name))
             assert shown == plain, name
             self.sound[name] = first
@@ -255,6 +258,12 @@ class Bench:
                 if number % ZARR == 0 or number < 0:
                     with bounded(2 * seconds):
                         self._compare_zarr(outcome, *look_as_zarr(path))
+                if number % ZARR == 1 or number < 0:
+                    with bounded(2 * seconds):
+                        for place, value in look_as_xarray(path).items():
+                            if isinstance(value, Refusal) and value.kind is None:
+                                reason = f"xarray, {place!r}: {value.error}: {value.text}"
+                                outcome.faults.append(reason)
         except Late as error:
             outcome.faults.append(f"late: {error}")
         outcome.seconds = (time.process_time() - began) / (1 + damaged.sealed)
