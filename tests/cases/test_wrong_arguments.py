@@ -50,9 +50,9 @@ def test_paths_that_are_none(paths: list[str]) -> None:
     with pytest.raises(TypeError, match="pathlib"):
         intarsia.open_dataset(b"a.nc")  # type: ignore[arg-type]
     for url in ("https://example.com/a.nc", "s3://bucket/a.nc", "file:///a.nc"):
-        with pytest.raises(UnsupportedError, match="only local files"):
+        with pytest.raises(UnsupportedError, match="only local paths"):
             intarsia.open_dataset(url)
-        with pytest.raises(UnsupportedError, match="only local files"):
+        with pytest.raises(UnsupportedError, match="only local paths"):
             intarsia.open_mfdataset([paths[0], url], **NESTED)
 
 
