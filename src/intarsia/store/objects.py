@@ -35,6 +35,9 @@ for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
     _flags |= getattr(os, _flag, 0)
 
 
+type Identity = tuple[int, int, int, int]
+
+
 class Objects(Protocol):
     """Reads objects by name."""
 
@@ -172,35 +175,37 @@ class Zipped(_Place):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._members: dict[str, zipfile.ZipInfo] = {}
-        self._identity = (0, 0, 0, 0)
         with self._opened(path, os.path.basename(path)) as file:
-            self._read_directory(file)
+            self._directory = self._read_directory(file)
 
-    def _read_directory(self, file: BinaryIO) -> None:
-        self._identity = _identity(file)
+    def _read_directory(self, file: BinaryIO) -> tuple[Identity, dict[str, zipfile.ZipInfo]]:
+        """Which file this is, and its members."""
+        identity = _identity(file)
         try:
             with zipfile.ZipFile(file) as archive:
                 infos = archive.infolist()
         except _DAMAGES as error:
             raise NotAStore(f"the zip file is damaged: {error}", url=self.url) from error
-        self._members = {info.filename: info for info in infos}
-        if len(self._members) < len(infos):
+        members = {info.filename: info for info in infos}
+        if len(members) < len(infos):
             raise NotAStore("the zip file has two members of one name", url=self.url)
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
                 reason = f"{info.filename[:200]} is compressed or encrypted by the zip file"
                 remedy = "make it without compression (zip -0)"
                 raise NotAStore(reason, url=self.url, remedy=remedy)
+        return identity, members
 
     def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a member."""
         with self._opened(self.url, name) as file:
-            if _identity(file) != self._identity:
+            identity, members = self._directory
+            if _identity(file) != identity:
                 if self.replaced is None or self.replaced():
                     raise self._was_replaced()
-                self._read_directory(file)  # the same store: touched, or copied
-            info = self._members.get(name)
+                # the same store: touched, or copied
+                self._directory = _, members = self._read_directory(file)
+            info = members.get(name)
             if info is None:
                 raise FileNotFoundError(name)
             return self._piece(file, self._place(file, info), name, offset, length)
@@ -219,7 +224,7 @@ class Zipped(_Place):
 
     def names(self) -> list[str]:
         """Names of all members."""
-        return sorted(self._members)
+        return sorted(self._directory[1])
 
 
 _DAMAGES = (
@@ -229,7 +234,7 @@ _DAMAGES = (
 """What Python's reader of zip files raises for those that are damaged."""
 
 
-def _identity(file: BinaryIO) -> tuple[int, int, int, int]:
+def _identity(file: BinaryIO) -> Identity:
     stat = os.fstat(file.fileno())
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
@@ -283,6 +288,8 @@ def open_objects(path: str) -> Folder | Zipped:
         return Folder(path)
     if not os.path.lexists(path):
         raise NotAStore("there is no such store", url=path, remedy="check the path")
+    if not os.path.isfile(path):  # a pipe would be waited for
+        raise NotAStore("neither a folder nor a zip file", url=path, remedy="check the path")
     try:
         with open(path, "rb") as file:
             head = file.read(4)

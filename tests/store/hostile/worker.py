@@ -26,7 +26,7 @@ from typing import Any
 
 from intarsia.errors import IntarsiaError
 from intarsia.io.fetch import observe
-from intarsia.store.objects import open_objects
+from intarsia.store.objects import Zipped, open_objects
 from intarsia.store.read import read
 from tests.store.hostile import corpus, crafted
 from tests.store.hostile.crafted import CRAFTED, made
@@ -201,7 +201,7 @@ class Bench:
         for name in corpus.STORES:
             place = open_objects(str(home / name))
             # in the order of a zip file, where it is one
-            names = list(getattr(place, "_places", place.names()))
+            names = list(place._directory[1]) if isinstance(place, Zipped) else place.names()
             self.objects[name] = {each: place.get(each) for each in names}
             first = look(str(home / name))
             assert look(str(home / name)) == first
