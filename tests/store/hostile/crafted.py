@@ -159,13 +159,6 @@ def rule(first: int, step: int) -> Json:
 MANY = 1 << 22
 
 
-@crafted("four million segments in a line", "other", "source", seconds=30, nbytes=1 << 30)
-def _(document: Json, objects: Objects) -> None:
-    one = {"start_0": rule(0, 1), "shape_0": 1, "size_0": 1, "chunk_0": 1}
-    virtual = _only(document, [MANY], rows=MANY, reference=rule(0, 1), **one)
-    virtual["references"] = {"rows": MANY, "columns": {"offset": rule(0, 2), "length": 2}}
-
-
 @crafted("more segments than there may be", reason="segments")
 def _(document: Json, objects: Objects) -> None:
     one = {"start_0": rule(0, 1), "shape_0": 1, "size_0": 1, "chunk_0": 1}
@@ -247,15 +240,6 @@ def _(document: Json, objects: Objects) -> None:
     rows = 1 << 24
     document["sources"]["table"]["rows"] = rows
     document["sources"]["keys"] = _array(objects, b"ab\0" * rows, 1 << 26)
-
-
-@crafted("hundreds of variables of one", *ANY, seconds=8)
-def _(document: Json, objects: Objects) -> None:
-    _only(document, [1])
-    (one,) = document["groups"]["/"]["variables"]
-    document["groups"]["/"]["variables"] = [
-        one | {"name": f"v{n}", "node": f"v{n}"} for n in range(300)
-    ]
 
 
 # -- boxes -----------------------------------------------------------------------------------------
@@ -571,6 +555,28 @@ def _(document: Json, objects: Objects) -> None:
     packed = bytes(blosc.compress(b"abcd", b"zstd", 5))
     one = _copied(document, objects, packed)
     one["values"]["array"] = "lat/x"
+
+
+# -- much, but not too much ------------------------------------------------------------------------
+
+LIGHT = len(CRAFTED)
+"""Those up to here take no time."""
+
+
+@crafted("four million segments in a line", "other", "source", seconds=30, nbytes=1 << 30)
+def _(document: Json, objects: Objects) -> None:
+    one = {"start_0": rule(0, 1), "shape_0": 1, "size_0": 1, "chunk_0": 1}
+    virtual = _only(document, [MANY], rows=MANY, reference=rule(0, 1), **one)
+    virtual["references"] = {"rows": MANY, "columns": {"offset": rule(0, 2), "length": 2}}
+
+
+@crafted("hundreds of variables of one", *ANY, seconds=8)
+def _(document: Json, objects: Objects) -> None:
+    _only(document, [1])
+    (one,) = document["groups"]["/"]["variables"]
+    document["groups"]["/"]["variables"] = [
+        one | {"name": f"v{n}", "node": f"v{n}"} for n in range(300)
+    ]
 
 
 # -- what they refer to ----------------------------------------------------------------------------

@@ -25,11 +25,11 @@ import sys
 import pytest
 
 from tests.store.hostile.campaign import run, table, workplace
-from tests.store.hostile.crafted import CRAFTED
+from tests.store.hostile.crafted import CRAFTED, LIGHT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by means of Linux")
 
-COUNT = 150
+COUNT = 120
 SLOW_COUNT = int(os.environ.get("INTARSIA_HOSTILE", "2000"))
 
 
@@ -46,10 +46,10 @@ def check(first: int, count: int, seed: int) -> None:
 
 
 def test_damaged_stores() -> None:
-    check(-len(CRAFTED), COUNT, seed=20)
+    check(-LIGHT, COUNT, seed=20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SLOW_COUNT)
 def test_many_damaged_stores() -> None:
-    check(0, SLOW_COUNT, seed=21)
+    check(-len(CRAFTED), SLOW_COUNT, seed=21)
