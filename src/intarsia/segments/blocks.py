@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,14 @@ class Block:
         if matrix.shape[0] < PACK_FROM:
             return cls(fields, matrix)
         return cls(fields, tuple(tight_signed(column) for column in matrix.T))
+
+    @classmethod
+    def of_columns(cls, fields: Fields, columns: Iterable[IntArray]) -> Block:
+        """Keep columns, each of which may be made only when the one before is kept."""
+        kept = tuple(tight_signed(column) for column in columns)
+        if len(kept[0]) >= PACK_FROM:
+            return cls(fields, kept)
+        return cls(fields, np.stack([column.astype(np.int64) for column in kept], axis=1))
 
     def __len__(self) -> int:
         return len(self.columns) if isinstance(self.columns, np.ndarray) else len(self.columns[0])

@@ -39,6 +39,8 @@ MAX_ROUNDS = 32
 FEW = 16
 """So many boxes that no cut separates are compared pair by pair."""
 
+_NOT_ONCE = "the boxes do not cover the array exactly once"
+
 MAX_PAINT = 1 << 25
 """Larger groups are painted on grids of at most so many cells in all."""
 
@@ -55,6 +57,8 @@ def check(segments: Segments) -> None:
         raise ValueError(f"an array of shape {segments.shape}")
     for block in segments.blocks:
         _check_block(segments, _Columns(block))
+    if sum(_Columns(block).volume() for block in segments.blocks) != prod(segments.shape):
+        raise ValueError(_NOT_ONCE)  # before there is room for them
     boxes = [_Columns(block).boxes() for block in segments.blocks]
     empty = np.zeros((0, segments.ndim), np.int64)
     check_tiling(
@@ -80,6 +84,14 @@ class _Columns:
     def of(self, part: slice) -> list[IntArray]:
         """Some columns next to each other."""
         return [self[number] for number in range(part.start, part.stop)]
+
+    def volume(self) -> int:
+        """Elements of all boxes, which lie in the array."""
+        volumes = _product(self.of(self.fields.shape))
+        repeated = len(self.block) // len(volumes)
+        if volumes.astype(float).sum() * repeated >= LIMIT:
+            return -1
+        return int(volumes.sum()) * repeated
 
     def boxes(self) -> tuple[IntArray, IntArray]:
         """Starts and shapes, a row for each segment."""
@@ -242,7 +254,7 @@ def check_tiling(starts: IntArray, shapes: IntArray, whole: Sequence[int]) -> No
     volumes = shapes.prod(axis=1, dtype=np.int64)
     total = int(volumes.sum()) if volumes.astype(float).sum() < LIMIT else -1
     if total != prod(whole):
-        raise ValueError("the boxes do not cover the array exactly once")
+        raise ValueError(_NOT_ONCE)
     ends = starts + shapes
     group = np.zeros(len(starts), np.int64)
     order = np.arange(len(starts))

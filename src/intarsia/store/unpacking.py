@@ -14,7 +14,7 @@ from intarsia.encoding import Case, Encoding
 from intarsia.errors import CorruptStore
 from intarsia.io.containers import apply_pins
 from intarsia.references import ABSENT, INLINE, STORED, References, Sources
-from intarsia.segments import CASE, COUNT, FORM, REF, ROW, SOURCE, Block, Fields, Segments
+from intarsia.segments import Block, Fields, Segments
 from intarsia.segments.checking import check, check_cases
 from intarsia.store.columns import StoredColumn
 from intarsia.store.copies import read_bytes
@@ -125,21 +125,17 @@ def _block(told: Reader, objects: Objects, ndim: int, room: int) -> Block:
     table = Table.parse(told.child("table"), objects)
     if not 0 < table.rows <= min(MAX_SEGMENTS, room // fields.width):
         raise told.error(f"{table.rows} segments")
-    names = list(HEADS)
+    labels = {number: label for label, number in HEADS.items()}
     for label in GEOMETRY:
         part: slice = getattr(fields, label)
-        names += [f"{label}_{dim}" for dim in range(part.stop - part.start)]
-    if set(names) != set(table.labels):
+        labels |= {n: f"{label}_{dim}" for dim, n in enumerate(range(part.start, part.stop))}
+    if set(labels.values()) != set(table.labels):
         raise told.error("has other columns than segments have")
-    matrix = np.zeros((table.rows, fields.width), np.int64)
-    for label, number in HEADS.items():
-        matrix[:, number] = table.column(label)
-    for label in GEOMETRY:
-        part = getattr(fields, label)
-        for dim, number in enumerate(range(part.start, part.stop)):
-            matrix[:, number] = table.column(f"{label}_{dim}")
-    assert {CASE, ROW, SOURCE, REF, COUNT, FORM} == set(HEADS.values())
-    return Block.of(fields, matrix)
+    nothing = np.zeros(table.rows, np.int64)  # the number of the table, which is one
+    return Block.of_columns(
+        fields,
+        (table.column(labels[n]) if n in labels else nothing for n in range(fields.width)),
+    )
 
 
 def _case(told: Reader, objects: Objects, encodings: Mapping[str, Encoding]) -> Case:
