@@ -591,4 +591,5 @@ def prepare(home: Path) -> None:
     (inside / "stream.bin").write_bytes(zlib.compress(bytes(60_000)).ljust(1 << 16, b"\0"))
     data = struct.pack("<IB", 0, 8) + b"\0" * 16
     (inside / "scaleoffset.bin").write_bytes(data.ljust(1 << 16, b"\0"))
-    os.mkfifo(inside / "pipe")
+    if not (inside / "pipe").exists():
+        os.mkfifo(inside / "pipe")
