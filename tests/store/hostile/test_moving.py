@@ -104,8 +104,13 @@ def test_sources_elsewhere(sound: Path, tmp_path: Path, name: str) -> None:
     for number, place in enumerate((home / "in", home.parent / "out")):
         place.rename(tmp_path / f"moved{number}")
     path = home / name
-    names = [container.name for container in read(path).containers]
-    where = {container: tmp_path / f"moved{number}" for number, container in enumerate(names)}
+    moved = {"./in/": tmp_path / "moved0", "../out/": tmp_path / "moved1"}
+    where = {
+        container.name: place / container.location.removeprefix(before)
+        for container in read(path).containers
+        for before, place in moved.items()
+        if container.location.startswith(before)
+    }
     found = read(path, containers=where)
     expected = read(sound / name)
     for group, content in found.groups.items():
@@ -124,7 +129,7 @@ def test_sources_elsewhere(sound: Path, tmp_path: Path, name: str) -> None:
             except SourceMissing as error:
                 assert "moved0" not in str(error)
                 errors += 1
-    assert errors
+    assert errors or len(where) == 1
 
 
 def test_a_container_that_is_not_there(sound: Path, tmp_path: Path) -> None:
