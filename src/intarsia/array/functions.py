@@ -29,7 +29,7 @@ def as_virtual(arrays: Sequence[Any], dtype: np.dtype[Any]) -> list[VirtualArray
 
 
 def merged(arrays: Sequence[VirtualArray], segments: Segments, dtype: np.dtype[Any]) -> Any:
-    """An array of `segments` with the notes of those it was made from, and the name if it is one."""
+    """An array of `segments` with the notes of those it was made from, and a name all have."""
     names = {array.name for array in arrays if array.name is not None}
     name = names.pop() if len(names) == 1 else None
     notes = frozenset[str]().union(*{array.notes for array in arrays})
