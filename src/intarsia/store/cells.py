@@ -7,7 +7,7 @@ header, or for one part, costs no more than that part.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,9 @@ type IntArray = npt.NDArray[Any]
 
 MAX_BYTES = 1 << 32
 """Bytes of a cell that are read at once, at most."""
+
+LARGE = 1 << 26
+"""Room for more bytes is only made when all of them have been read."""
 
 REMEMBERED = 64
 """Cells whose headers are kept: a reader asks for the header first, and then for parts."""
@@ -158,20 +161,24 @@ class Cells:
         if end - begin > MAX_BYTES:  # what references say, before there is room for it
             reason = f"{end - begin} bytes of a chunk are too many to be read at once"
             raise StoreError(reason, array=self.name, chunk=index)
-        result = bytearray(end - begin)
+        stored = cell.source[numbers] >= 0
+        few = numbers[stored]
+        columns = cell.source[few], cell.offset[few] + skip[stored], wanted[stored]
+        try:
+            fetched: Iterable[tuple[int, memoryview]] = self._fetch(*columns, places[stored])
+            if end - begin > LARGE:  # what is not there is noticed before there is room for it
+                fetched = list(fetched)
+            result = bytearray(end - begin)
+            for place, data in fetched:
+                result[place : place + len(data)] = data
+        except SourceError as error:
+            raise error.located(array=self.name, chunk=tuple(index)) from error.__cause__
         if begin < size:
             result[: size - begin] = cell.header[begin:]
-        stored = cell.source[numbers] >= 0
         for row in np.flatnonzero(~stored).tolist():
             data, low = cell.inline[int(numbers[row])], int(skip[row])
             place, length = int(places[row]), int(wanted[row])
             result[place : place + length] = data[low : low + length]
-        few = numbers[stored]
-        columns = cell.source[few], cell.offset[few] + skip[stored], wanted[stored]
-        try:
-            self._fetch(result, *columns, places[stored])
-        except SourceError as error:
-            raise error.located(array=self.name, chunk=tuple(index)) from error.__cause__
         return result
 
     def _one(self, cell: Cell, length: int, index: tuple[int, ...]) -> memoryview:
@@ -184,14 +191,9 @@ class Cells:
         return data
 
     def _fetch(
-        self,
-        result: bytearray,
-        sources: IntArray,
-        offsets: IntArray,
-        lengths: IntArray,
-        places: IntArray,
-    ) -> None:
-        """Read ranges of sources to their places in the result, neighbours together."""
+        self, sources: IntArray, offsets: IntArray, lengths: IntArray, places: IntArray
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Read ranges of sources, neighbours together; gives each with its place."""
         for task in tasks_of(sources, offsets, lengths, lengths):
             for read in task:
                 source = self.segments.sources[read.source]
@@ -200,7 +202,7 @@ class Cells:
                 for (low, _), members, buffer in ranges:
                     columns = (offsets[members] - low, places[members], lengths[members])
                     for inside, place, length in zip(*(c.tolist() for c in columns), strict=True):
-                        result[place : place + length] = buffer[inside : inside + length]
+                        yield place, buffer[inside : inside + length]
 
 
 def _padded(parts: Parts, strides: IntArray, shape: Sequence[int]) -> Parts:
