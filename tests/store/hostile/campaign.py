@@ -22,7 +22,7 @@ from tests.store.hostile import corpus
 from tests.store.hostile.crafted import CRAFTED
 
 SILENCE = 60
-"""Seconds after which a process that says nothing is taken to hang."""
+"""Seconds after which a process that says nothing is taken to hang; it tells where before that."""
 
 type Outcome = dict[str, Any]
 
@@ -74,17 +74,18 @@ def _follow(
                     waiting.put(told)
                     begun, start = None, told["number"] + step
             if begun is not None:
-                waiting.put({"number": begun, "kind": "?", "sealed": True, "result": "died",
-                             "errors": [], "faults": ["the process died, or hangs"], "seconds": 0,
-                             "nbytes": 0, "store": "?"})  # fmt: skip
+                waiting.put(_dead(begun, "the process died, or hangs"))
                 start = begun + step
             elif start < stop:
-                waiting.put({"number": start, "kind": "?", "sealed": True, "result": "died",
-                             "errors": [], "faults": ["the process does not start"], "seconds": 0,
-                             "nbytes": 0, "store": "?"})  # fmt: skip
+                waiting.put(_dead(start, "the process does not start"))
                 return
     finally:
         waiting.put(None)
+
+
+def _dead(number: int, fault: str) -> Outcome:
+    outcome = {"number": number, "store": "?", "kind": "?", "sealed": True, "result": "died"}
+    return outcome | {"errors": [], "faults": [fault], "seconds": 0, "nbytes": 0}
 
 
 def _lines(place: Path, seed: int, numbers: tuple[int, int, int]) -> Iterator[str]:
@@ -100,7 +101,8 @@ def _lines(place: Path, seed: int, numbers: tuple[int, int, int]) -> Iterator[st
                 yield line
         finally:
             watch.stop()
-            process.kill()
+        if process.wait() != 0:
+            print(f"process ended with {process.returncode}", file=sys.stderr)
 
 
 class _Watch:

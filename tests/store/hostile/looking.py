@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -153,10 +153,13 @@ def look_as_xarray(path: str) -> Found:
     for group in groups:
         try:
             dataset = intarsia.open_dataset(path, group=group)
-            found[group] = Value(f"{len(repr(dataset))} {len(dataset._repr_html_())}")
+            found[group] = Value(repr(dataset.sizes))
         except Exception as error:  # noqa: BLE001
             found[group] = Refusal.of(error)
             continue
+        with suppress(OverflowError, ValueError):  # xarray's, of times that it can't show
+            assert repr(dataset)
+            assert dataset._repr_html_()
         for name, variable in dataset.variables.items():
             if variable.nbytes <= MAX_BYTES:
                 try:
@@ -166,7 +169,8 @@ def look_as_xarray(path: str) -> Found:
     try:
         found["tree"] = Value(repr(sorted(intarsia.open_datatree(path).groups)))
     except Exception as error:  # noqa: BLE001
-        found["tree"] = Refusal.of(error)
+        if type(error) is not ValueError:  # xarray's, as it is told: groups that can't be a tree
+            found["tree"] = Refusal.of(error)
     return found
 
 

@@ -7,6 +7,7 @@ Negative numbers are those of stores that were thought of (see `tests.store.host
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -370,10 +371,12 @@ def prepare(folder: Path) -> Bench:
 def main() -> None:
     folder, *numbers = sys.argv[1:]
     seed, start, stop, step = map(int, numbers)
+    faulthandler.enable()
     with corpus.small_parts():
         bench = prepare(Path(folder))
         for number in range(start, stop, step):
             print(json.dumps({"begin": number}), flush=True)
+            faulthandler.dump_traceback_later(50)
             outcome = bench.run(number, seed) if number >= 0 else bench.craft(-1 - number)
             print(json.dumps(asdict(outcome)), flush=True)
 
