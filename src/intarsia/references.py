@@ -373,6 +373,8 @@ def _tight(column: IntArray) -> IntArray:
 
 def tight_signed(column: IntArray) -> IntArray:
     """An integer column in the narrowest type that holds it; constants take no room."""
+    if column.strides == (0,):
+        return column
     low, high = int(column.min()), int(column.max())
     if low == high:
         return np.broadcast_to(np.int64(high), column.shape)

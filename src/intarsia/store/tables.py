@@ -253,7 +253,10 @@ class Table:
         return list(self._columns)
 
     def column(self, label: str) -> IntArray:
-        """All values of a column."""
+        """All values of a column; those of a constant one share their memory."""
+        rule = self._columns[label]
+        if rule.array is None and rule.values is None and rule.step == 0:
+            return np.broadcast_to(np.int64(rule.first), (self.rows,))
         return self.take(label, slice(None))
 
     def take(self, label: str, rows: IntArray | slice) -> IntArray:

@@ -131,7 +131,7 @@ def _block(told: Reader, objects: Objects, ndim: int, room: int) -> Block:
         labels |= {n: f"{label}_{dim}" for dim, n in enumerate(range(part.start, part.stop))}
     if set(labels.values()) != set(table.labels):
         raise told.error("has other columns than segments have")
-    nothing = np.zeros(table.rows, np.int64)  # the number of the table, which is one
+    nothing = np.broadcast_to(np.int64(0), (table.rows,))  # the number of the table, which is one
     return Block.of_columns(
         fields,
         (table.column(labels[n]) if n in labels else nothing for n in range(fields.width)),

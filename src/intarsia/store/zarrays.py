@@ -160,6 +160,8 @@ def decode_values(
         return values.reshape(tuple(shape))
     little = dtype.newbyteorder("<")
     raw = decompress(data, prod(shape) * dtype.itemsize, what)
+    if dtype.kind == "b" and raw.strip(b"\0\1"):
+        raise CorruptStore(f"{what} holds booleans that are neither 0 nor 1")
     return np.frombuffer(raw, little).reshape(tuple(shape)).astype(dtype.newbyteorder("="))
 
 
