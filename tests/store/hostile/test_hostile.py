@@ -29,7 +29,7 @@ from tests.store.hostile.crafted import CRAFTED, LIGHT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by means of Linux")
 
-COUNT = 120
+COUNT = 200
 SLOW_COUNT = int(os.environ.get("INTARSIA_HOSTILE", "2000"))
 
 

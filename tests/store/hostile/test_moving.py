@@ -28,8 +28,8 @@ from intarsia.store.read import read
 from intarsia.store.write import write
 from tests.algebra import lay_out
 from tests.store.hostile import corpus
+from tests.store.hostile.basics import inner_chunks
 from tests.store.hostile.looking import STORE, Value, look
-from tests.store.hostile.mutations import inner_chunks
 
 SECRETS = "hunter2-swordfish"
 """What stands for a password; also in the name of a folder above everything."""

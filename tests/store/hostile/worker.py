@@ -30,6 +30,7 @@ from intarsia.io.fetch import observe
 from intarsia.store.objects import Zipped, open_objects
 from intarsia.store.read import read
 from tests.store.hostile import corpus, crafted
+from tests.store.hostile.basics import Damaged, Objects
 from tests.store.hostile.crafted import CRAFTED, made
 from tests.store.hostile.looking import (
     STORE,
@@ -41,7 +42,7 @@ from tests.store.hostile.looking import (
     look_as_zarr,
     poisoned,
 )
-from tests.store.hostile.mutations import Damaged, Objects, damage
+from tests.store.hostile.mutations import damage
 from tests.store.hostile.zips import packed
 
 CPU_SECONDS = 2.0
