@@ -20,7 +20,7 @@ from intarsia.io import containers
 from intarsia.io.sampling import sample_of
 from intarsia.references import References, Sources
 from intarsia.segments import checking
-from intarsia.store import compression, copies, packing, parsing, tables
+from intarsia.store import compression, copies, dates, packing, parsing, tables
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.read import read
 from intarsia.store.write import write
@@ -187,10 +187,17 @@ def test_bounds_are_those_of_the_library() -> None:
         "containers": containers.MAX_CONTAINERS,
         "characters of a key or location": containers.MAX_KEY,
         "characters of a case": cases.MAX_TEXT,
+        "bytes of a chunk of a source, decoded": checking.MAX_CHUNK,
         "bytes of a chunk in the store, decompressed": compression.MAX_CHUNK,
         "bytes of a chunk in the store, as a multiple of what is compressed": compression.MAX_RATIO,
+        "bytes of keys, where they are more than 2^20, as a multiple of what is compressed": (
+            packing.MAX_KEYS_RATIO
+        ),
         "bytes of a copied array, or a run": copies.MAX_BYTES,
+        "years of dates from 2000 on average, where they are more than 3 * 10^8 in all": dates.FAR,
     }
+    assert packing.FREE_KEYS == 1 << 20
+    assert dates.MAX_YEARS == 3e8
 
 
 def _number(text: str) -> int:

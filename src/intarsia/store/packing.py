@@ -37,6 +37,10 @@ MAX_SEGMENTS, MAX_NUMBERS = 1 << 22, 1 << 27
 MAX_SOURCES = 1 << 24
 """Sources of a store, at most."""
 
+FREE_KEYS, MAX_KEYS_RATIO = 1 << 20, 512
+"""Keys of more bytes than the first are not compressed more than the second; one takes a hundred
+bytes of memory."""
+
 FEW_BYTES = 256
 """Parameter rows and inline data of so many bytes are written into the root itself."""
 
@@ -266,6 +270,9 @@ def write_sources(
         "keys": _write_texts(writer, f"{name}/sources.keys", [key for _, key in places]),
         "scans": scans,
     }
+    stored = sum(size for size, _ in described["keys"].get("objects", ()))
+    if described["keys"].get("nbytes", 0) > FREE_KEYS + stored * MAX_KEYS_RATIO:
+        raise StoreError(f"{len(sources)} sources of a few names are too many for a store")
     for label, texts in (
         ("etags", [source.etag or "" for source in sources]),
         ("samples", [source.sample or "" for source in sources]),

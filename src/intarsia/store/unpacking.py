@@ -19,14 +19,19 @@ from intarsia.segments.checking import check, check_cases
 from intarsia.store.columns import StoredColumn
 from intarsia.store.copies import read_bytes
 from intarsia.store.objects import Objects
-from intarsia.store.packing import GEOMETRY, HEADS, MAX_NUMBERS, MAX_SEGMENTS, MAX_SOURCES
+from intarsia.store.packing import (
+    FREE_KEYS,
+    GEOMETRY,
+    HEADS,
+    MAX_KEYS_RATIO,
+    MAX_NUMBERS,
+    MAX_SEGMENTS,
+    MAX_SOURCES,
+)
 from intarsia.store.parsing import Reader
 from intarsia.store.tables import Table
 
 type IntArray = npt.NDArray[Any]
-
-MAX_KEYS_RATIO = 512
-"""Keys of sources are compressed at most so much, but for the first megabyte of them."""
 
 MAX_LOOKED_AT = 1 << 20
 """Longer tables of references are only looked at where they are used."""
@@ -234,7 +239,7 @@ def _check_keys_size(told: Reader) -> None:
     """Refuse very many keys that say nothing, as one takes a hundred bytes of memory."""
     if told.has("objects"):
         stored = sum(size for size, _ in told.pairs("objects"))
-        if told.integer("nbytes") > (1 << 20) + stored * MAX_KEYS_RATIO:
+        if told.integer("nbytes") > FREE_KEYS + stored * MAX_KEYS_RATIO:
             raise told.error(f"too many keys in {stored} bytes")
 
 
