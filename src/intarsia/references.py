@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,6 +35,72 @@ INLINE = 1
 ABSENT = 2
 
 
+PUBLIC_OPTIONS = frozenset(
+    [
+        "region",
+        "endpoint",
+        "skip_signature",
+        "request_payer",
+        "virtual_hosted_style_request",
+        "allow_http",
+        "account_name",
+    ]
+)
+"""Options of an `Access` that may be told to anyone; all others could be secrets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """How a place of the network is reached, where the usual way doesn't do.
+
+    Two are equal where they say the same of the same store object. Pickled whole, so that other
+    processes can read; a saved store keeps no more than `public`, and neither does any text.
+
+    Parameters
+    ----------
+    options
+        Sorted (name, value) pairs, named as obstore names its configuration.
+    prefix
+        URL that `store` is the root of, ending in ``/``; empty where there is none.
+    store
+        An object store that the caller has made, to be used in place of one of ours.
+    """
+
+    options: tuple[tuple[str, str | bool | int], ...] = ()
+    prefix: str = ""
+    store: Any = None
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # asked for once per source; the same in other processes does not matter
+        object.__setattr__(self, "_hash", hash((self.options, self.prefix, id(self.store))))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Access)
+            and self.options == other.options
+            and self.prefix == other.prefix
+            and self.store is other.store
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Access, (self.options, self.prefix, self.store)
+
+    def __repr__(self) -> str:
+        told = [f"{name}={value!r}" for name, value in self.public]
+        hidden = [f"{name}=..." for name, _ in self.options if name not in PUBLIC_OPTIONS]
+        given = [f"store of {self.prefix}"] if self.store is not None else []
+        return f"Access({', '.join([*told, *hidden, *given])})"
+
+    @property
+    def public(self) -> tuple[tuple[str, str | bool | int], ...]:
+        """The options that are no secrets."""
+        return tuple(pair for pair in self.options if pair[0] in PUBLIC_OPTIONS)
+
+
 class Source(NamedTuple):
     """One file or object, with what pins it.
 
@@ -55,6 +121,8 @@ class Source(NamedTuple):
     scan
         What was asked for when it was scanned, as canonical JSON: the group and the decoding
         options that are not the defaults. Empty where all are.
+    access
+        How it is reached, where that has to be said.
     """
 
     container: str
@@ -64,6 +132,7 @@ class Source(NamedTuple):
     etag: str | None = None
     sample: str | None = None
     scan: str = ""
+    access: Access | None = None
 
     @property
     def url(self) -> str:
@@ -82,6 +151,7 @@ class Sources:
     etags: tuple[str | None, ...] | None = None
     samples: tuple[str | None, ...] | None = None
     scans: tuple[str, ...] | None = None
+    accesses: tuple[Access | None, ...] | None = None
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Sources:
@@ -89,6 +159,7 @@ class Sources:
         etags = tuple(source.etag for source in sources)
         samples = tuple(source.sample for source in sources)
         scans = tuple(source.scan for source in sources)
+        accesses = tuple(source.access for source in sources)
         return cls(
             tuple(source.container for source in sources),
             tuple(source.key for source in sources),
@@ -97,6 +168,7 @@ class Sources:
             etags if any(etag is not None for etag in etags) else None,
             samples if any(sample is not None for sample in samples) else None,
             scans if any(scans) else None,
+            accesses if any(access is not None for access in accesses) else None,
         )
 
     @classmethod
@@ -122,6 +194,7 @@ class Sources:
             None if self.etags is None else self.etags[index],
             None if self.samples is None else self.samples[index],
             "" if self.scans is None else self.scans[index],
+            None if self.accesses is None else self.accesses[index],
         )
 
     def url(self, index: int) -> str:

@@ -10,7 +10,7 @@ import xarray as xr
 
 import intarsia
 from intarsia.errors import UnsupportedError
-from intarsia.io.paths import local_path
+from intarsia.io.paths import is_url, local_path, place_of, split_place
 
 
 def test_what_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +19,26 @@ def test_what_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_path("a/../b.nc/") == str(tmp_path / "b.nc")
     assert local_path(Path("b.nc")) == str(tmp_path / "b.nc")
     assert local_path("~/b.nc") == str(tmp_path / "home" / "b.nc")
+    assert local_path("file:///a%20b.nc") == "/a b.nc"
+
+
+URLS = {
+    "https://host/a/b.nc": ("https://host/a/", "b.nc"),
+    "https://host/a/b.nc?sig=1/2&x=~": ("https://host/a/", "b.nc?sig=1/2&x=~"),
+    "s3://bucket/b.nc": ("s3://bucket/", "b.nc"),
+}
+
+
+@pytest.mark.parametrize(("url", "split"), URLS.items())
+def test_urls_stay_as_they_are(url: str, split: tuple[str, str]) -> None:
+    assert place_of(url) == url
+    assert is_url(url)
+    assert split_place(url) == split
+
+
+def test_paths_are_no_urls() -> None:
+    assert not is_url("/data/a.nc")
+    assert split_place("/a.nc") == ("/", "a.nc")
 
 
 WRONG = {
@@ -26,8 +46,7 @@ WRONG = {
     "none": (None, TypeError, "a str or a pathlib.Path, got None"),
     "number": (5, TypeError, "a str or a pathlib.Path, got 5"),
     "bytes": (b"a.intarsia", TypeError, "a str or a pathlib.Path, got b'a.intarsia'"),
-    "url": ("s3://bucket/a.intarsia", UnsupportedError, "URLs can't be used yet.*a local path"),
-    "file url": ("file:///a.intarsia", UnsupportedError, "URLs can't be used yet"),
+    "url": ("s3://bucket/a.intarsia", UnsupportedError, "on this machine.*a local path"),
 }
 
 

@@ -26,6 +26,7 @@ from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Encoding
 from intarsia.errors import IntarsiaError
 from intarsia.grid import strip_shape
+from intarsia.io.files import File
 from intarsia.references import AFFINE, References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
@@ -39,7 +40,7 @@ __all__ = ["scan", "scan_groups"]
 
 
 def scan(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | File,
     *,
     group: str | None = None,
     phony_dims: str | None = None,
@@ -83,7 +84,7 @@ def scan(
     """
     if phony_dims not in (None, "access", "sort"):
         raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    path = _path(path)
     names = [name for name in (group or "").split("/") if name]
     try:
         with opened(path) as file:
@@ -97,7 +98,7 @@ def scan(
 
 
 def scan_groups(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | File,
     *,
     group: str | None = None,
     phony_dims: str | None = None,
@@ -124,7 +125,7 @@ def scan_groups(
     """
     if phony_dims not in (None, "access", "sort"):
         raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    path = _path(path)
     names = [name for name in (group or "").split("/") if name]
     found: dict[str, Scanned] = {}
     try:
@@ -137,6 +138,12 @@ def scan_groups(
     except IntarsiaError as error:
         raise error.located(url=path) from error.__cause__
     return found
+
+
+def _path(path: str | os.PathLike[str] | File) -> str:
+    if isinstance(path, str | os.PathLike):
+        return os.path.abspath(os.path.expanduser(os.fspath(path)))
+    return path.source.url
 
 
 @dataclass(slots=True)

@@ -32,6 +32,9 @@ class IntarsiaBackend(BackendEntrypoint):
         "phony_dims",
         "loadable_variables",
         "unsupported",
+        "storage_options",
+        "registry",
+        "parser",
         "containers",
     )
 

@@ -20,7 +20,7 @@ from intarsia.xarray.concatenating import combine_apart
 from intarsia.xarray.internals import assigned, combine_nested, new_defaults
 from intarsia.xarray.interning import interned
 from intarsia.xarray.notes import remarks_on
-from intarsia.xarray.opening import chunk, local_path, open_dataset
+from intarsia.xarray.opening import chunk, open_dataset, place_of
 from intarsia.xarray.pile import Nested, Pile, Place, open_pile, policy_of
 from intarsia.xarray.summaries import summarise
 from intarsia.xarray.tidying import tidied
@@ -129,7 +129,7 @@ def open_mfdataset(
     pile = replace(pile, datasets=_adjusted(pile.datasets, decision))
     combined = _combine(pile, asked, decision)
     if attrs_file is not None:
-        wanted = local_path(attrs_file)
+        wanted = place_of(attrs_file)
         if wanted not in pile.paths:
             raise ValueError(f"attrs_file {wanted!r} is not among the files")
         combined.attrs = dict(pile.datasets[pile.paths.index(wanted)].attrs)

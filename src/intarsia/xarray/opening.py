@@ -10,8 +10,10 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.cf import Options
+from intarsia.io.access import access_of
 from intarsia.io.paths import local_path as local_path
-from intarsia.scan.hdf5 import scan
+from intarsia.io.paths import place_of as place_of
+from intarsia.scan.dispatch import Parser, scan
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia
 from intarsia.xarray.choices import choices_json
 from intarsia.xarray.indexing import with_default_indexes
@@ -38,6 +40,9 @@ def open_dataset(
     phony_dims: Literal["sort", "access"] | None = None,
     loadable_variables: str | Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
+    parser: Parser | None = None,
     containers: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """Open one netCDF4 or HDF5 file, or one saved store, as a dataset with virtual variables.
@@ -49,7 +54,8 @@ def open_dataset(
     Parameters
     ----------
     filename_or_obj : str or path
-        A local file, or a store: a folder or zip file that `Dataset.intarsia.save` has written.
+        A file, by its path or URL, or a store: a folder or zip file that `Dataset.intarsia.save`
+        has written.
     group : str, optional
         Path of the group to open; the root group by default.
     chunks : int, dict, "auto" or None, default: None
@@ -67,6 +73,16 @@ def open_dataset(
     unsupported : {"raise", "copy", "skip"}, default: "raise"
         What to do with variables of a file that can't be expressed as references: let them appear
         and raise when they are read, load them where the library can, or leave them out.
+    storage_options : mapping, optional
+        How a URL is reached: what obstore's stores take (``region``, ``endpoint``,
+        ``skip_signature``, ``request_payer``, keys), or fsspec's words for it (``anon``, ``key``,
+        ``secret``, ``endpoint_url``). Credentials are found in the usual places without it. Only
+        what is no secret is kept in a saved store.
+    registry : ObjectStoreRegistry, optional
+        Object stores by URL prefix, as VirtualiZarr takes it, in place of `storage_options`.
+    parser : callable, optional
+        Reads the file in place of our own scan: a parser of VirtualiZarr, or what is called as
+        one, ``parser(url=..., registry=...)``.
     containers : mapping, optional
         Of a store: where the containers of its sources are now, by name (``intarsia info`` lists
         them), as a place or as ``{"location": ..., "pin": ...}``. The others are where the store
@@ -105,7 +121,7 @@ def open_dataset(
     }
     options = Options.parse(**decoders)
     check_unsupported(unsupported)
-    path = local_path(filename_or_obj)
+    path = place_of(filename_or_obj)
     if looks_like_store(path):
         dataset = reopened(
             path,
@@ -121,7 +137,14 @@ def open_dataset(
         no_containers(containers, path)
         choices = choices_json(options, group=group, phony_dims=phony_dims)
         dataset = dataset_of(
-            scan(path, group=group, phony_dims=phony_dims, choices=choices),
+            scan(
+                path,
+                access=access_of(path, storage_options, registry),
+                parser=parser,
+                group=group,
+                phony_dims=phony_dims,
+                choices=choices,
+            ),
             options,
             drop_variables=drop_variables,
             loadable_variables=loadable_variables,

@@ -16,7 +16,7 @@ import xarray as xr
 
 from intarsia.errors import IntarsiaError, SourceMissing
 from intarsia.progress import track
-from intarsia.xarray.opening import local_path
+from intarsia.xarray.opening import place_of
 
 type Nested = str | os.PathLike[str] | Sequence[Nested]
 type Place = tuple[int, ...]
@@ -48,7 +48,7 @@ class Pile:
 def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
     """Files and their places in the nested lists; a glob is a sorted list."""
     if isinstance(paths, str | os.PathLike):
-        pattern = local_path(paths)  # pyright: ignore[reportUnknownArgumentType]
+        pattern = place_of(paths)  # pyright: ignore[reportUnknownArgumentType]
         found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
         if not found:
             raise SourceMissing("no files match", url=pattern, remedy="check the pattern")
@@ -57,7 +57,7 @@ def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
         return
     for number, item in enumerate(paths):
         if isinstance(item, str | os.PathLike):
-            yield (number,), local_path(item)  # pyright: ignore[reportUnknownArgumentType]
+            yield (number,), place_of(item)  # pyright: ignore[reportUnknownArgumentType]
         else:
             for place, path in _expand(item):
                 yield (number, *place), path

@@ -9,12 +9,13 @@ from typing import Any, Literal
 import xarray as xr
 
 from intarsia.cf import Options
-from intarsia.scan.hdf5 import scan_groups
+from intarsia.io.access import access_of
+from intarsia.scan.dispatch import Parser, scan_groups
 from intarsia.xarray import accessor as accessor  # registers tree.intarsia
 from intarsia.xarray.choices import choices_json
 from intarsia.xarray.indexing import with_default_indexes
 from intarsia.xarray.internals import tree_of, tree_with
-from intarsia.xarray.opening import check_unsupported, chunk, local_path, no_containers
+from intarsia.xarray.opening import check_unsupported, chunk, no_containers, place_of
 from intarsia.xarray.recognising import looks_like_store
 from intarsia.xarray.reopening import reopened_groups
 from intarsia.xarray.scanned import Unsupported, dataset_of
@@ -60,7 +61,7 @@ def open_datatree(
     --------
     >>> tree = intarsia.open_datatree("sst.intarsia")  # doctest: +SKIP
     """
-    stored = looks_like_store(local_path(filename_or_obj))
+    stored = looks_like_store(place_of(filename_or_obj))
     groups = open_groups(
         filename_or_obj, create_default_indexes=create_default_indexes and stored, **open_kwargs
     )
@@ -88,6 +89,9 @@ def open_groups(
     phony_dims: Literal["sort", "access"] | None = None,
     loadable_variables: str | Iterable[str] | None = None,
     unsupported: Unsupported = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
+    parser: Parser | None = None,
     containers: Mapping[str, Any] | None = None,
 ) -> dict[str, xr.Dataset]:
     """Open all groups as datasets, by path; parameters are those of `open_dataset`."""
@@ -102,7 +106,7 @@ def open_groups(
     }
     options = Options.parse(**decoders)
     check_unsupported(unsupported)
-    path = local_path(filename_or_obj)
+    path = place_of(filename_or_obj)
     if looks_like_store(path):
         return reopened_groups(
             path,
@@ -117,6 +121,8 @@ def open_groups(
     no_containers(containers, path)
     scanned = scan_groups(
         path,
+        access=access_of(path, storage_options, registry),
+        parser=parser,
         group=group,
         phony_dims=phony_dims,
         choices=lambda where: choices_json(options, group=where, phony_dims=phony_dims),

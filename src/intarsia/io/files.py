@@ -1,0 +1,131 @@
+"""One source opened for a scan: random access to its bytes, which stay those of one file.
+
+What a scan has read is told by `File.source`, pins and all, so that what is read later can be held
+against it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from stat import S_ISDIR, S_ISREG
+from typing import Protocol
+
+from intarsia.errors import NotAFile, ShortRead, SourceError, SourceMissing, SourceUnreadable
+from intarsia.io.paths import is_url, split_place
+from intarsia.references import Access, Source
+
+__all__ = ["File", "LocalFile", "opened_file"]
+
+
+class File(Protocol):
+    """Random access to the bytes of one source."""
+
+    @property
+    def source(self) -> Source:
+        """Where it is, with its size (always known) and what else pins it."""
+        ...
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly so many bytes; `ShortRead` past the end."""
+        ...
+
+
+class LocalFile:
+    """A file of this machine, open for reading.
+
+    Parameters
+    ----------
+    path
+        Absolute.
+    descriptor
+        Of the open file.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        stat = os.fstat(descriptor)
+        self.path = path
+        self.descriptor = descriptor
+        self.source = Source(*split_place(path), stat.st_size, stat.st_mtime_ns)
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly so many bytes; `ShortRead` past the end."""
+        there = max(self.source.size - offset, 0)
+        if offset < 0 or length > there:  # before room is made for what is not there
+            raise ShortRead(
+                f"asked for {length} bytes at offset {offset} of a file of {self.source.size}",
+                url=self.path,
+            )
+        data = b""
+        while len(data) < length:  # the system may return less than asked for at once
+            try:
+                more = os.pread(self.descriptor, length - len(data), offset + len(data))
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            if not more:
+                raise ShortRead("the file became shorter while it was read", url=self.path)
+            data = data + more if data else more
+        return memoryview(data)
+
+
+@contextmanager
+def opened_file(place: str, access: Access | None = None) -> Generator[File]:
+    """Open a source for a scan.
+
+    Parameters
+    ----------
+    place
+        Absolute path or URL (see `intarsia.io.paths.place_of`).
+    access
+        How a URL is reached.
+
+    Raises
+    ------
+    SourceMissing, SourceUnreadable, NotAFile
+        It can't be had, or is empty, or no regular file.
+    """
+    if is_url(place):
+        from intarsia.io.blocks import opened_remote  # its client takes its time to import
+
+        with opened_remote(place, access) as file:
+            yield file
+        return
+    descriptor = _opened(place)
+    try:
+        yield LocalFile(place, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# what is no file is not waited for: a pipe, a terminal
+_FLAGS = os.O_RDONLY
+for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
+    _FLAGS |= getattr(os, _flag, 0)
+
+
+def _opened(path: str) -> int:
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except FileNotFoundError as error:
+        raise SourceMissing("there is no such file", url=path) from error
+    except NotADirectoryError as error:
+        raise SourceMissing("there is no such file", url=path) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        stat = os.fstat(descriptor)
+        if S_ISDIR(stat.st_mode):
+            raise NotAFile("this is a directory", url=path)
+        if not S_ISREG(stat.st_mode):
+            raise NotAFile("this is not a regular file", url=path)
+        if stat.st_size == 0:
+            raise NotAFile("the file is empty", url=path)
+    except SourceError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _unreadable(path: str, error: OSError) -> SourceUnreadable:
+    return SourceUnreadable(f"the file can't be reached ({error.strerror})", url=path)

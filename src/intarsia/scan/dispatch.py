@@ -1,0 +1,111 @@
+"""Which scan a file needs: by what the file holds, and only for folders by what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from intarsia.errors import UnsupportedError
+from intarsia.io.files import File, opened_file
+from intarsia.references import Access
+from intarsia.scan.protocol import Scanned
+
+__all__ = ["Parser", "scan", "scan_groups"]
+
+type Parser = Callable[..., Any]
+"""What VirtualiZarr calls a parser: ``(url, registry) -> ManifestStore``."""
+
+
+def scan(
+    place: str,
+    *,
+    access: Access | None = None,
+    parser: Parser | None = None,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
+    choices: str = "",
+) -> Scanned:
+    """Scan one group of one file.
+
+    Parameters
+    ----------
+    place
+        Absolute path, or URL.
+    access
+        How a URL is reached.
+    parser
+        Reads the file in place of our own scans.
+    group, phony_dims, drop_variables, choices
+        As for `intarsia.scan.hdf5.scan`.
+
+    Raises
+    ------
+    SourceError
+        The file can't be had.
+    FormatError
+        It is of no format that can be read, or broken, or has no such group.
+    UnsupportedError
+        It is sound, but beyond us.
+    """
+    told: dict[str, Any] = {
+        "group": group,
+        "phony_dims": phony_dims,
+        "drop_variables": drop_variables,
+        "choices": choices,
+    }
+    return _with_scanner(place, access, parser, "scan", told)
+
+
+def scan_groups(
+    place: str,
+    *,
+    access: Access | None = None,
+    parser: Parser | None = None,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    choices: Callable[[str], str] = lambda _: "",
+) -> dict[str, Scanned]:
+    """Scan a group of one file, and all groups in it; see `scan`.
+
+    Returns
+    -------
+    dict
+        By absolute path, each group before those in it.
+    """
+    told: dict[str, Any] = {"group": group, "phony_dims": phony_dims, "choices": choices}
+    return _with_scanner(place, access, parser, "scan_groups", told)
+
+
+def _with_scanner(
+    place: str, access: Access | None, parser: Parser | None, verb: str, told: dict[str, Any]
+) -> Any:
+    if parser is not None or _is_folder_format(place):
+        from intarsia.scan import virtualizarr
+
+        return getattr(virtualizarr, verb)(place, access=access, parser=parser, **told)
+    with opened_file(place, access) as file:
+        return getattr(_scanner(file), verb)(file, **told)
+
+
+def _is_folder_format(place: str) -> bool:
+    """Whether a folder of files is meant, which is a dataset together: Zarr, kerchunk's Parquet."""
+    return False
+
+
+def _scanner(file: File) -> Any:
+    """The module that scans a file; that for HDF5 also says what a file is that nothing scans."""
+    head = bytes(file.read(0, min(4, file.source.size)))
+    if head[:3] == b"CDF" and head[3:] in (b"\x01", b"\x02", b"\x05"):
+        from intarsia.scan import netcdf3
+
+        return netcdf3
+    from intarsia.scan import hdf5  # h5py takes its time
+
+    return hdf5
+
+
+def not_for_groups(phony_dims: str | None, url: str) -> None:
+    """Refuse arguments that are for HDF5 alone."""
+    if phony_dims is not None:
+        raise UnsupportedError("phony_dims= is for HDF5 files", url=url)
