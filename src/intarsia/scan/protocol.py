@@ -59,12 +59,15 @@ class ScannedVariable:
         The attributes as xarray's store gives them before decoding, types included.
     encoding
         What decoding needs to know beside the attributes: ``dtype``, for strings and enums.
+    native
+        Whether xarray's store gives the values in native byte order, however they are stored.
     """
 
     dims: tuple[str, ...]
     data: VirtualArray | Opaque
     attrs: dict[str, Any]
     encoding: dict[str, Any]
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,12 +216,18 @@ def _raw(variable: ScannedVariable, values: npt.NDArray[Any] | None) -> RawVaria
     data = variable.data
     dtype = data.dtype
     if isinstance(data, VirtualArray):
-        dtype = data.segments.cases[0].encoding.stored
+        dtype = _given(variable, data)
     return RawVariable(variable.dims, data.shape, dtype, variable.attrs, variable.encoding, values)
 
 
+def _given(variable: ScannedVariable, data: VirtualArray) -> np.dtype[Any]:
+    """Type of the values as xarray's store gives them."""
+    stored = data.segments.cases[0].encoding.stored
+    return stored.newbyteorder("=") if variable.native else stored
+
+
 def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
-    """Stored values of some variables, read together, in their own byte order."""
+    """Stored values of some variables, read together, in the byte order of xarray's store."""
     result: dict[str, npt.NDArray[Any]] = {}
     virtual: dict[str, VirtualArray] = {}
     for name in scanned.variables:
@@ -234,6 +240,6 @@ def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
             result[name] = data.loader()
     loaded = load_together(list(virtual.values()))
     for (name, array), values in zip(virtual.items(), loaded, strict=True):
-        stored = array.segments.cases[0].encoding.stored
-        result[name] = values.astype(stored, copy=False)
+        given = _given(scanned.variables[name], array)
+        result[name] = values.astype(given, copy=False)
     return result

@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ import xarray as xr
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError
 from intarsia.references import MISSING, STORED, Source
-from intarsia.scan.hdf5 import scan
+from intarsia.scan.dispatch import scan
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 
 type Array = npt.NDArray[Any]
@@ -89,7 +90,7 @@ def _argument(name: str, value: Any) -> Any:
 
 
 class Original:
-    """A source, open with xarray and h5netcdf.
+    """A source, open with xarray and the library for its format.
 
     Parameters
     ----------
@@ -168,7 +169,12 @@ def _scanned(source: Source) -> dict[str, VirtualArray]:
     """The variables of a source that references can express."""
     asked = arguments_of(source.scan)
     try:
-        scanned = scan(source.url, group=asked.get("group"), phony_dims=asked.get("phony_dims"))
+        scanned = scan(
+            source.url,
+            access=source.access,
+            group=asked.get("group"),
+            phony_dims=asked.get("phony_dims"),
+        )
     except IntarsiaError as error:
         raise Unreadable(str(error)) from error
     found = {name: variable.data for name, variable in scanned.variables.items()}
@@ -187,7 +193,7 @@ def _refers(array: VirtualArray, offset: int) -> bool:
 
 @contextmanager
 def original(source: Source) -> Generator[Original]:
-    """Open a source with xarray and h5netcdf, decoding what was decoded when it was scanned.
+    """Open a source with xarray and the library for its format, decoding what was decoded then.
 
     Raises
     ------
@@ -197,8 +203,11 @@ def original(source: Source) -> Generator[Original]:
     asked = arguments_of(source.scan)
     try:
         with _quietly():
+            engine = engine_of(source.url)
+            if engine != "h5netcdf":
+                asked.pop("group", None)  # the root, as there are no others
             dataset = xr.open_dataset(
-                source.url, engine="h5netcdf", cache=False, create_default_indexes=False, **asked
+                source.url, engine=engine, cache=False, create_default_indexes=False, **asked
             )
     except Exception as error:  # whatever the libraries below raise
         text = next(iter(str(error).splitlines()), "")
@@ -209,6 +218,17 @@ def original(source: Source) -> Generator[Original]:
         raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
     with dataset:
         yield Original(source, dataset)
+
+
+def engine_of(path: str) -> str:
+    """The engine of xarray's for a file, by what it holds.
+
+    netCDF4 comes before SciPy for netCDF3: it also reads CDF-5, and names that are not ASCII.
+    """
+    with open(path, "rb") as file:
+        if file.read(3) != b"CDF":
+            return "h5netcdf"
+    return "scipy" if find_spec("netCDF4") is None else "netcdf4"
 
 
 @contextmanager
