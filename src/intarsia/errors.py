@@ -42,6 +42,7 @@ layer above adds its part::
 from __future__ import annotations
 
 import copy
+import re
 import reprlib
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
@@ -183,7 +184,7 @@ class IntarsiaError(Exception):
             )
             if part
         )
-        return " in ".join(part for part in (inner, self.url) if part)
+        return " in ".join(part for part in (inner, self.url and shown(self.url)) if part)
 
     def _what_to_do(self) -> str:
         return self.remedy.rstrip(".") if self.remedy else ""
@@ -331,10 +332,10 @@ class ConflictError(IntarsiaError, ValueError):
     def _where(self) -> str:
         if len(self.values) == len(self.files):
             pairs = zip(self.values, self.files, strict=True)
-            parts = [f"{_short(value)} in {file}" for value, file in pairs]
+            parts = [f"{_short(value)} in {shown(file)}" for value, file in pairs]
         else:
             parts = [_short(value) for value in self.values]
-            parts += [f"in {file}" for file in self.files]
+            parts += [f"in {shown(file)}" for file in self.files]
         if len(parts) > _SHOWN:
             parts = [*parts[:_SHOWN], f"{len(parts) - _SHOWN} more"]
         listed = ", ".join([*parts[:-2], " and ".join(parts[-2:])]) if parts else ""
@@ -402,6 +403,29 @@ class UpstreamFault(IntarsiaError):
 
 _SHOWN = 4
 """How many disagreeing sources a message lists before it only counts them."""
+
+
+_SECRET = re.compile(r"(?<=://)[^/?#]*@(?=[^/?#]+)|[?#].*", re.DOTALL)
+
+
+def shown(place: str) -> str:
+    """A place as it may be told: URLs without user, password and query, which may sign them.
+
+    Examples
+    --------
+    >>> shown("https://me:secret@host/a.nc?sig=abc"), shown("/data/a?.nc")
+    ('https://host/a.nc?...', '/data/a?.nc')
+    """
+    if "://" not in place:
+        return place
+    abfs = place.lower().startswith(("abfs", "az", "adl"))  # container@account is no secret
+    return _SECRET.sub(lambda found: _kept(found[0], abfs), place)
+
+
+def _kept(part: str, abfs: bool) -> str:
+    if part.startswith(("?", "#")):
+        return "?..." if part.startswith("?") else ""
+    return part if abfs and ":" not in part else ""
 
 
 def _index(chunk: Iterable[int] | None) -> tuple[int, ...] | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from stat import S_ISDIR, S_ISREG
 from typing import Protocol
 
@@ -21,8 +22,9 @@ from intarsia.errors import (
     SourceError,
     SourceMissing,
     SourceUnreadable,
-    UnsupportedError,
 )
+from intarsia.io.access import family_of
+from intarsia.io.paths import is_url
 from intarsia.io.sampling import UNKNOWN, sample_of, sample_ranges
 from intarsia.progress import track
 from intarsia.references import Source
@@ -163,14 +165,15 @@ def check_pin(source: Source, descriptor: int) -> None:
     """
     stat = os.fstat(descriptor)
     _check_stat(source, stat)
-    if _is_sampled(source) and _sample(source.url, descriptor, stat) != source.sample:
-        raise _changed(source, "its sampled content is not what it was")
+    if is_sampled(source) and _sample(source.url, descriptor, stat) != source.sample:
+        raise changed(source, "its sampled content is not what it was")
 
 
 def changed_sources(sources: Iterable[Source]) -> list[tuple[int, SourceError]]:
     """All sources that are missing, changed or can't be read, with their numbers.
 
-    Only what pins a source is looked at: no file is opened, but for those pinned by a sample.
+    Only what pins a source is looked at: no file is opened, but for those pinned by a sample. Of
+    one behind a network, one byte is read.
 
     Raises
     ------
@@ -178,17 +181,36 @@ def changed_sources(sources: Iterable[Source]) -> list[tuple[int, SourceError]]:
         If nothing reads from a place that a source lives in.
     """
     found: list[tuple[int, SourceError]] = []
+    remote: list[tuple[int, Source]] = []
     for number, source in enumerate(track(sources, "looking at sources", unit="files")):
         fetcher_for(source)
+        if is_url(source.container):
+            remote.append((number, source))
+            continue
         try:
-            if _is_sampled(source):
+            if is_sampled(source):
                 with _opened(source.url) as descriptor:
                     check_pin(source, descriptor)
             else:
                 _check_stat(source, _stat(source.url))
         except SourceError as error:
             found.append((number, error))
+    if remote:
+        found += _changed_remote(remote)
+        found.sort(key=lambda pair: pair[0])
     return found
+
+
+def _changed_remote(remote: Sequence[tuple[int, Source]]) -> list[tuple[int, SourceError]]:
+    from intarsia.io.remote import check_remote  # its client takes its time to import
+    from intarsia.io.remote_pool import run_all
+
+    errors = run_all([partial(check_remote, source) for _, source in remote])
+    return [
+        (number, error)
+        for (number, _), error in zip(remote, errors, strict=True)
+        if error is not None
+    ]
 
 
 def sampled(source: Source) -> Source:
@@ -199,6 +221,10 @@ def sampled(source: Source) -> Source:
     SourceError
         If it can't be read, or changed.
     """
+    if is_url(source.container):
+        from intarsia.io.remote import sample_remote
+
+        return sample_remote(source)
     with _opened(source.url) as descriptor:
         check_pin(source, descriptor)
         sample = _sample(source.url, descriptor, os.fstat(descriptor))
@@ -206,7 +232,7 @@ def sampled(source: Source) -> Source:
         return source._replace(sample=sample)
 
 
-def _is_sampled(source: Source) -> bool:
+def is_sampled(source: Source) -> bool:
     """Whether the content decides: an unchanged time says the same for less."""
     return source.sample is not None and source.mtime_ns < 0
 
@@ -215,6 +241,27 @@ def _check_stat(source: Source, stat: os.stat_result) -> None:
     if not S_ISREG(stat.st_mode):
         what = "a directory" if S_ISDIR(stat.st_mode) else "not a regular file"
         raise NotAFile(f"the source is {what}", url=source.url)
+    check_known(source)
+    changes: list[str] = []
+    if source.size >= 0 and stat.st_size != source.size:
+        changes.append(f"its size was {source.size} bytes and is {stat.st_size}")
+    if source.mtime_ns >= 0 and stat.st_mtime_ns != source.mtime_ns:
+        changes.append(
+            f"its modification time was {seconds(source.mtime_ns)} and is "
+            f"{seconds(stat.st_mtime_ns)} (seconds since 1970)"
+        )
+    if changes:
+        raise changed(source, *changes)
+
+
+def check_known(source: Source) -> None:
+    """Refuse a source that a store reaches for without knowing it.
+
+    Raises
+    ------
+    SourceChanged
+        If nothing pins it, and something has to.
+    """
     if source.sample == UNKNOWN:
         raise SourceChanged(
             "nothing says that this is the file that was scanned",
@@ -222,19 +269,10 @@ def _check_stat(source: Source, stat: os.stat_result) -> None:
             remedy="the store does not pin it, and it is not in the store's folder: name its "
             "container, and what is to be checked, when opening the store",
         )
-    changes: list[str] = []
-    if source.size >= 0 and stat.st_size != source.size:
-        changes.append(f"its size was {source.size} bytes and is {stat.st_size}")
-    if source.mtime_ns >= 0 and stat.st_mtime_ns != source.mtime_ns:
-        changes.append(
-            f"its modification time was {_seconds(source.mtime_ns)} and is "
-            f"{_seconds(stat.st_mtime_ns)} (seconds since 1970)"
-        )
-    if changes:
-        raise _changed(source, *changes)
 
 
-def _changed(source: Source, *how: str) -> SourceChanged:
+def changed(source: Source, *how: str) -> SourceChanged:
+    """The error for a source that is another one, saying in what."""
     remedy = "open the files again"
     if len(how) == 1 and "time" in how[0]:
         remedy += (
@@ -247,8 +285,8 @@ def _changed(source: Source, *how: str) -> SourceChanged:
     )
 
 
-def _seconds(nanoseconds: int) -> str:
-    """Exact, as two times may differ in the last digit alone."""
+def seconds(nanoseconds: int) -> str:
+    """Seconds since 1970. Exact, as two times may differ in the last digit alone."""
     seconds, rest = divmod(nanoseconds, 10**9)
     return f"{seconds}.{rest:09d}"
 
@@ -327,9 +365,6 @@ def _explain(error: OSError, path: str) -> SourceError:
     return SourceUnreadable(f"the source can't be read: {error.strerror or error}", url=path)
 
 
-_fetchers: dict[str, Callable[[], Fetcher]] = {"": LocalFetcher}
-
-
 def fetcher_for(source: Source) -> Fetcher:
     """The fetcher for the kind of place a source lives in.
 
@@ -338,12 +373,9 @@ def fetcher_for(source: Source) -> Fetcher:
     UnsupportedError
         If nothing reads from such a place.
     """
-    scheme = source.container.partition("://")[0] if "://" in source.container else ""
-    make = _fetchers.get(scheme)
-    if make is None:
-        raise UnsupportedError(
-            f"nothing reads {scheme}:// sources",
-            url=source.url,
-            remedy="use a local path",
-        )
-    return make()
+    if not is_url(source.container):
+        return LocalFetcher()
+    family_of(source.url)
+    from intarsia.io.remote import RemoteFetcher  # its client takes its time to import
+
+    return RemoteFetcher()

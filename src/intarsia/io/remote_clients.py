@@ -1,0 +1,253 @@
+"""Clients of object stores: one for each origin and way of access, made when first used.
+
+How long a request may take is bounded: by default it is tried 4 times, with pauses of 0.2 s that
+double, and no further try begins 40 s after the first; a try ends when nothing arrives for 15 s.
+So a server that never answers costs a minute at most, and one that says 500 or 503 about two
+seconds.
+
+Credentials that are not given are looked for where obstore looks: the environment (``AWS_*``,
+``GOOGLE_*``, ``AZURE_*``), web identity, container and instance roles; for Google also the
+application default credentials. For S3, where neither the options nor the environment have keys,
+a profile of ``~/.aws`` is taken: by boto3 where that is installed (which knows single sign-on and
+assumed roles too), else the plain keys and region that are written there.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import configparser
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from intarsia.errors import SourceUnreadable, UnsupportedError
+from intarsia.io.access import HEADER, family_of
+from intarsia.references import Access
+
+__all__ = ["Patience", "client_of", "forget_clients", "patience"]
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a request is waited for; all in seconds."""
+
+    tries: int = 4
+    pause: float = 0.2
+    total: float = 40.0
+    connect: float = 10.0
+    stall: float = 15.0
+    longest: float = 1_800.0
+    """One try from its beginning to the last byte: large ranges may take their time."""
+
+
+patience = Patience()
+"""Read when a client is made."""
+
+MAX_CLIENTS = 256
+"""Clients kept: URLs that are signed one by one need one each."""
+
+_CLIENT = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "proxy_url",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "root_certificate",
+    "user_agent",
+)
+
+_clients: OrderedDict[tuple[str, Access | None], Any] = OrderedDict()
+_lock = threading.Lock()
+
+
+def client_of(url: str, access: Access | None) -> tuple[Any, str]:
+    """The client that reads a URL, and the name that the object has there.
+
+    Parameters
+    ----------
+    url
+        Of the object, or of a folder of them.
+    access
+        How it is reached.
+
+    Returns
+    -------
+    client
+        Has obstore's methods (``get``).
+    key
+        What it calls the object.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing reads such URLs.
+    SourceUnreadable
+        If the options say what can't be.
+    """
+    if access is not None and access.store is not None:
+        return access.store, url.removeprefix(access.prefix)
+    root, key = _split(url)
+    found = _clients.get((root, access))
+    if found is None:
+        with _lock:
+            found = _clients.get((root, access))
+            if found is None:
+                found = _made(root, access, url)
+                _clients[root, access] = found
+                while len(_clients) > MAX_CLIENTS:
+                    _clients.popitem(last=False)
+    return found, key
+
+
+def forget_clients() -> None:
+    """Make all clients anew; also after a fork."""
+    global _lock
+    _lock = threading.Lock()
+    _clients.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_clients)
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Root that a client is made for, and key: URLs of one server share its connections."""
+    if family_of(url) != "http":
+        scheme, _, rest = url.partition("://")
+        netloc, _, key = rest.partition("/")
+        return f"{scheme.lower()}://{netloc}", key
+    bare = url.partition("#")[0]
+    origin, _, query = bare.partition("?")
+    scheme, _, rest = origin.partition("://")
+    netloc, _, path = rest.partition("/")
+    key = unquote(path, errors="surrogateescape")
+    parts = key.split("/")
+    # what the client would write in another way is given to it as the root
+    plain = quote(key, safe=_SAFE) == path and not {"", ".", ".."} & set(parts)
+    root = f"{scheme.lower()}://{netloc}/" + ("" if plain else path)
+    return root + (f"?{query}" if query else ""), key if plain else ""
+
+
+_SAFE = "/!$&'()*+,;=:@-._~|[]\\^"
+"""What object_store leaves as it is in the path of a URL."""
+
+
+def _made(root: str, access: Access | None, url: str) -> Any:
+    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store  # takes its time to import
+
+    options = dict(access.options) if access is not None else {}
+    headers = {
+        name.removeprefix(HEADER): value
+        for name, value in options.items()
+        if name.startswith(HEADER)
+    }
+    client: dict[str, Any] = {name: options[name] for name in _CLIENT if name in options}
+    config = {
+        name: value
+        for name, value in options.items()
+        if name not in _CLIENT and not name.startswith(HEADER)
+    }
+    client |= {
+        "connect_timeout": timedelta(seconds=patience.connect),
+        "read_timeout": timedelta(seconds=patience.stall),
+        "timeout": timedelta(seconds=patience.longest),
+    }
+    if headers:
+        client["default_headers"] = headers
+    retry = {
+        "max_retries": patience.tries - 1,
+        "retry_timeout": timedelta(seconds=patience.total),
+        "backoff": {
+            "init_backoff": timedelta(seconds=patience.pause),
+            "max_backoff": timedelta(seconds=8 * patience.pause),
+            "base": 2,
+        },
+    }
+    common: dict[str, Any] = {"client_options": client, "retry_config": retry}
+    family = family_of(root)
+    try:
+        if family == "http":
+            client["allow_http"] = True  # the URL says so itself
+            return HTTPStore(root, **common)
+        name = urlsplit(root).netloc
+        if family == "s3":
+            config, provider = _with_profile(config)
+            return S3Store(name, config=config, credential_provider=provider, **common)
+        if family == "gs":
+            return GCSStore(name, config=config, **common)
+        if "@" in name:
+            return AzureStore.from_url(root, config=config, **common)
+        return AzureStore(name, config=config, **common)
+    except UnsupportedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - they have no common base; the text may tell secrets
+        kind = type(error).__name__
+    raise SourceUnreadable(
+        f"no client can be made for {family}:// with these storage options ({kind})",
+        url=url,
+        remedy="look at the region, endpoint, account and credentials, also in the environment",
+    )
+
+
+def _with_profile(config: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The configuration with the keys and region of a profile, where nothing else has them."""
+    config = dict(config)
+    profile = config.pop("profile", None)
+    told = config.get("skip_signature") or "access_key_id" in config
+    environment = any(
+        name in os.environ
+        for name in (
+            "AWS_ACCESS_KEY_ID",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        )
+    )
+    signs = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() not in ("1", "true")
+    written = _profile(profile or os.environ.get("AWS_PROFILE") or "default")
+    if "region" not in config and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
+        region = written.get("region")
+        config |= {"region": region} if region else {}
+    if told or not signs or (environment and profile is None):
+        return config, None
+    if "aws_access_key_id" in written and "aws_secret_access_key" in written:
+        config["access_key_id"] = written["aws_access_key_id"]
+        config["secret_access_key"] = written["aws_secret_access_key"]
+        if "aws_session_token" in written:
+            config["session_token"] = written["aws_session_token"]
+        return config, None
+    return config, _boto3(profile) if written or profile else None
+
+
+def _profile(name: str) -> dict[str, str]:
+    """What is written of a profile in the files of AWS's tools."""
+    home = os.path.expanduser("~/.aws")
+    config = os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
+    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(home, "credentials")
+    found: dict[str, str] = {}
+    for path, sections in ((config, (f"profile {name}", name)), (credentials, (name,))):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(os.path.expanduser(path), encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError):
+            continue  # as if there were none: the service then says that it knows no one
+        for section in sections:
+            if parser.has_section(section):
+                found |= dict(parser.items(section))
+    return found
+
+
+def _boto3(profile: str | None) -> Any:
+    """A provider of credentials, where boto3 is installed and knows some."""
+    try:
+        import boto3  # pyright: ignore[reportMissingTypeStubs]
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        return None
+    session = boto3.Session(profile_name=profile)
+    return Boto3CredentialProvider(session) if session.get_credentials() is not None else None

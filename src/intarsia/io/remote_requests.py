@@ -1,0 +1,231 @@
+"""One request to a server or object store: bytes of one object, and what the answer tells of it.
+
+Errors say what happened in words of ours. Those of the client are never passed on nor chained: they
+hold URLs with their signatures, and what the server chose to say.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from intarsia.errors import (
+    ShortRead,
+    SourceChanged,
+    SourceError,
+    SourceMissing,
+    SourceUnreadable,
+)
+from intarsia.io.access import family_of
+from intarsia.io.fetch import MAX_READ, record
+from intarsia.io.remote_clients import client_of
+from intarsia.references import Access
+
+__all__ = ["Answer", "RangesIgnored", "is_strong", "past_the_end", "request"]
+
+
+class Answer(NamedTuple):
+    """What one response holds.
+
+    Parameters
+    ----------
+    data
+        The bytes.
+    size
+        Of the whole object.
+    mtime_ns
+        Modification time in nanoseconds since 1970, or -1 where it is not told.
+    etag
+        Entity tag, or None.
+    """
+
+    data: memoryview
+    size: int
+    mtime_ns: int
+    etag: str | None
+
+
+class RangesIgnored(Exception):
+    """The server gives whole objects only; never leaves this package."""
+
+
+def is_strong(etag: str | None) -> bool:
+    """Whether a tag vouches for every byte."""
+    return bool(etag) and not str(etag).startswith("W/")
+
+
+def request(
+    url: str,
+    access: Access | None,
+    offset: int,
+    length: int,
+    *,
+    etag: str | None = None,
+    clip: bool = False,
+    told: bool = True,
+) -> Answer:
+    """Bytes of an object, by one ranged request (which is tried again as `Patience` says).
+
+    Parameters
+    ----------
+    url, access
+        The object.
+    offset, length
+        At least one byte.
+    etag
+        A strong one, which the object must have.
+    clip
+        Whether fewer bytes will do where the object ends.
+    told
+        Whether observers are still to be told.
+
+    Raises
+    ------
+    SourceMissing, SourceUnreadable, SourceChanged, ShortRead
+        The reason for which there are no such bytes.
+    RangesIgnored
+        If the server gives whole objects only.
+    """
+    if told:
+        record(url, offset, length)
+    if length > MAX_READ:
+        raise past_the_end(url, offset, length)
+    options: dict[str, Any] = {"range": (offset, offset + length)}
+    if etag is not None:
+        options["if_match"] = etag
+    answer = fetch(url, access, options)
+    if len(answer.data) > length:
+        raise SourceUnreadable("the server gives more bytes than it says", url=url)
+    if len(answer.data) < length and not (clip and len(answer.data) == answer.size - offset):
+        if offset + length > answer.size:
+            raise past_the_end(url, offset, length, len(answer.data))
+        raise ShortRead(
+            f"asked for {length} bytes at offset {offset} and got {len(answer.data)}",
+            url=url,
+            remedy="the server or a proxy cuts its answers short; try again",
+        )
+    return answer
+
+
+def fetch(
+    url: str, access: Access | None, options: dict[str, Any], limit: int | None = None
+) -> Answer:
+    """What the client gives for these options of a ``get``; its errors become ours.
+
+    Parameters
+    ----------
+    limit
+        Bytes that an object may have, to be read; where there is a limit.
+    """
+    client, key = client_of(url, access)
+    try:
+        result = client.get(key, options=options)
+        meta: Any = result.meta
+        size, etag = int(meta["size"]), meta.get("e_tag")
+        if limit is not None and size > limit:
+            raise SourceUnreadable(
+                f"the server gives no ranges of bytes, and {size} bytes are too many to read whole",
+                url=url,
+                remedy="fetch the file first, or have it served by one that minds Range headers",
+            )
+        data = memoryview(result.buffer()).cast("B")
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - they have no common base
+        ours = _explained(error, url, options)
+    else:
+        return Answer(data, size, _nanoseconds(meta.get("last_modified")), etag or None)
+    raise ours
+
+
+def past_the_end(url: str, offset: int, length: int, found: int | None = None) -> ShortRead:
+    """The error for a range that the object does not have."""
+    return ShortRead(
+        f"asked for {length} bytes at offset {offset}"
+        + (", past the end" if found is None else f" and got {found}"),
+        url=url,
+        remedy="the source is shorter than its references say; look at it again",
+    )
+
+
+def _nanoseconds(time: object) -> int:
+    """-1 where the answer told none: the client then says 1970."""
+    seconds = int(time.timestamp()) if isinstance(time, datetime) else 0
+    rest = time.microsecond * 1_000 if isinstance(time, datetime) else 0
+    return seconds * 10**9 + rest if seconds > 0 else -1
+
+
+_STATUS = re.compile(r"status code: (\d{3})\b")
+_KIND = re.compile(r"kind: (Timeout|Connect|Interrupted|Decode|Request)\b")
+_KINDS = {
+    "Timeout": "the server does not answer, or stops in the middle",
+    "Connect": "there is no connection to the server",
+    "Interrupted": "the server breaks its answers off",
+}
+
+
+def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception:
+    """The error of ours that says what a client's error means."""
+    name, text = type(error).__name__, str(error)
+    found = _STATUS.search(text)
+    status = int(found[1]) if found else None
+    if status == 416:
+        offset, end = options.get("range", (0, 0))
+        return past_the_end(url, offset, end - offset)
+    if status == 412 or name == "PreconditionError":
+        return SourceChanged(
+            "the source changed after it was scanned: its entity tag is another",
+            url=url,
+            remedy="open the files again",
+        )
+    if status in (404, 410) or isinstance(error, FileNotFoundError) or name == "NotFoundError":
+        return SourceMissing(
+            "the source does not exist" + (f" (status {status})" if status else ""),
+            url=url,
+            remedy="was it moved, or is the name of its bucket or region wrong?",
+        )
+    if status in (401, 403) or name in ("PermissionDeniedError", "UnauthenticatedError"):
+        return _refused(url, status)
+    if name == "NotSupportedError" and "Range request not supported" in text:
+        return RangesIgnored()
+    if status is not None and 300 <= status < 400:
+        return SourceUnreadable(
+            f"the server sends elsewhere (status {status})",
+            url=url,
+            remedy="name the bucket's region or endpoint in storage_options",
+        )
+    if status is not None:
+        often = status in (408, 429) or status >= 500
+        return SourceUnreadable(
+            f"the server answers with status {status}" + (", again and again" if often else ""),
+            url=url,
+            remedy="try again later" if often else None,
+        )
+    if "redential" in text or "169.254.169.254" in text:
+        return SourceUnreadable("no credentials are found", url=url, remedy=_remedy(url))
+    kind = _KIND.search(text)
+    reason = _KINDS.get(kind[1], "") if kind else ""
+    return SourceUnreadable(
+        f"the source can't be read: {reason or f'its client fails ({name})'}", url=url
+    )
+
+
+def _refused(url: str, status: int | None) -> SourceUnreadable:
+    said = f" (status {status})" if status else ""
+    return SourceUnreadable(
+        f"the server refuses to give the source{said}", url=url, remedy=_remedy(url)
+    )
+
+
+def _remedy(url: str) -> str:
+    if family_of(url) == "http":
+        return (
+            "its server wants to know who asks, or the signature in the URL is too old: "
+            "storage_options={'headers': {'Authorization': ...}}"
+        )
+    return (
+        "if it is public, storage_options={'skip_signature': True}; else give credentials there "
+        "or in the environment"
+    )

@@ -1,0 +1,80 @@
+"""Objects of servers that give no ranges: small ones are read whole, once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+
+from intarsia.errors import ShortRead
+from intarsia.io.fetch import record
+from intarsia.io.remote_requests import Answer, fetch, is_strong
+from intarsia.references import Source
+
+__all__ = ["MAX_WHOLE", "read_whole"]
+
+MAX_WHOLE = 1 << 25
+"""Bytes of an object that is read whole for the sake of a range."""
+
+MAX_KEPT = 1 << 26
+"""Bytes of such objects that are kept, the last ones."""
+
+MAX_AGE = 30.0
+"""Seconds for which one is kept: nobody asks the server whether it changed."""
+
+type _Key = tuple[object, ...]
+
+_kept: OrderedDict[_Key, tuple[float, Answer]] = OrderedDict()
+_lock = threading.Lock()
+_turns: dict[_Key, threading.Lock] = {}
+
+
+def read_whole(source: Source) -> Answer:
+    """The whole object, as it was a moment ago.
+
+    Raises
+    ------
+    SourceUnreadable
+        If it is too large.
+    SourceError
+        As for any request.
+    """
+    key: _Key = (source.url, source.access)
+    with _lock:
+        turn = _turns.setdefault(key, threading.Lock())
+    with turn:  # who asks at the same time gets the same bytes
+        with _lock:
+            found = _kept.get(key)
+        if found is not None and time.monotonic() - found[0] < MAX_AGE:
+            return found[1]
+        answer = _read(source)
+        with _lock:
+            _kept[key] = time.monotonic(), answer
+            while sum(len(kept.data) for _, kept in _kept.values()) > MAX_KEPT:
+                _kept.popitem(last=False)
+            if len(_turns) > 1_000:
+                _turns.clear()
+        return answer
+
+
+def _read(source: Source) -> Answer:
+    url = source.url
+    options = {"if_match": source.etag} if is_strong(source.etag) else {}
+    answer = fetch(url, source.access, options, MAX_WHOLE)
+    record(url, 0, answer.size)
+    if len(answer.data) != answer.size:
+        raise ShortRead(
+            f"asked for {answer.size} bytes at offset 0 and got {len(answer.data)}", url=url
+        )
+    return answer
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _turns.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
