@@ -21,7 +21,7 @@ import pytest
 import xarray as xr
 
 from intarsia.array import VirtualArray, load_together
-from intarsia.engine import load as engine
+from intarsia.engine import pool as decoding
 from intarsia.errors import SourceMissing
 from intarsia.io.fetch import LocalFetcher, observe
 from tests.algebra import lay_out
@@ -221,9 +221,9 @@ def test_loads_while_the_interpreter_ends(
 
 def test_the_pool_is_one(laid_out: tuple[VirtualArray, np.ndarray]) -> None:
     np.asarray(laid_out[0])
-    pool = engine._pool()
+    pool = decoding._pool()
     np.asarray(laid_out[0])
-    assert engine._pool() is pool
-    assert sum("intarsia" in thread.name for thread in threading.enumerate()) <= max(
+    assert decoding._pool() is pool
+    assert sum(thread.name.startswith("intarsia_") for thread in threading.enumerate()) <= max(
         2, os.process_cpu_count() or 2
     )

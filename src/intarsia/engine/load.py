@@ -1,24 +1,32 @@
-"""Running plans: read the ranges, decode the chunks, on all cores."""
+"""Running plans: read the ranges, decode the chunks, on all cores.
+
+A task of local files is read and decoded by one thread. Behind a network, reading is waiting: see
+`intarsia.engine.flight`.
+"""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.engine.decode import Target, locate, place_chunks, place_constants, place_inline
-from intarsia.engine.plan import Plan, Read, Task, plans
+from intarsia.engine.decode import Target, place_chunks, place_constants, place_inline
+from intarsia.engine.flight import fly, located
+from intarsia.engine.plan import TASK_COST, Plan, Read, Task, plans
+from intarsia.engine.pool import submit
 from intarsia.errors import SourceError
 from intarsia.io.fetch import fetcher_for
+from intarsia.io.paths import is_url
 from intarsia.progress import Progress
 from intarsia.segments import Segments
 
+type IntArray = npt.NDArray[Any]
 type Named = tuple[Segments, np.dtype[Any], str | None]
 
 
@@ -74,14 +82,20 @@ def _check_cover(segments: Segments, name: str | None) -> None:
 def _run(
     plan: Plan, targets: Sequence[Target], names: Sequence[str | None], progress: Progress
 ) -> None:
-    if len(plan.tasks) == 1:
-        _run_task(plan, plan.tasks[0], targets, names)
+    tasks = plan.tasks
+    remote = [any(is_url(plan.sources.containers[read.source]) for read in task) for task in tasks]
+    if any(remote):
+        far = [task for task, is_far in zip(tasks, remote, strict=True) if is_far]
+        tasks = tuple(task for task, is_far in zip(tasks, remote, strict=True) if not is_far)
+        fly(plan, far, partial(_landed, plan, targets, names), names, progress)
+    if len(tasks) == 1:
+        _run_task(plan, tasks[0], targets, names)
         progress.advance()
         return
     waiting: set[Future[None]] = set()
     try:
-        for task in plan.tasks:
-            waiting.add(_submit(plan, task, targets, names))
+        for task in tasks:
+            waiting.add(submit(partial(_run_task, plan, task, targets, names)))
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
             for future in ended:
@@ -93,29 +107,55 @@ def _run(
         wait(waiting)  # nobody writes into an output that was given up
 
 
-def _submit(
-    plan: Plan, task: Task, targets: Sequence[Target], names: Sequence[str | None]
-) -> Future[None]:
-    """Have a task run by the pool, or at once where the interpreter is ending."""
-    try:
-        return _pool().submit(_run_task, plan, task, targets, names)
-    except RuntimeError:  # no thread can be started any more
-        future: Future[None] = Future()
-        future.set_result(_run_task(plan, task, targets, names))
-        return future
-
-
 def _run_task(
     plan: Plan, task: Task, targets: Sequence[Target], names: Sequence[str | None]
 ) -> None:
+    buffers = [_fetched(plan, read, names) for read in task]
+    _decode(plan, *_chunks(plan, task, buffers), targets, names)
+
+
+def _landed(
+    plan: Plan,
+    targets: Sequence[Target],
+    names: Sequence[str | None],
+    task: Task,
+    buffers: Sequence[Sequence[memoryview]],
+) -> list[Callable[[], None]]:
+    """The work that is left when the bytes of a task are there, for several threads."""
+    members, views = _chunks(plan, task, buffers)
+    elements = np.empty(len(members), np.int64)
+    owner = plan.part[members]
+    for number in np.unique(owner).tolist():
+        own = owner == number
+        elements[own] = plan.parts[number].touches.elements[plan.touch[members[own]]]
+    slot = (np.cumsum(elements) - elements) // TASK_COST
+    edges = [0, *(1 + np.flatnonzero(np.diff(slot))).tolist(), len(members)]
+    return [
+        partial(_decode, plan, members[low:high], views[low:high], targets, names)
+        for low, high in pairwise(edges)
+    ]
+
+
+def _chunks(
+    plan: Plan, task: Task, buffers: Sequence[Sequence[memoryview]]
+) -> tuple[IntArray, list[memoryview]]:
+    """Numbers and bytes of a task's chunks."""
     views: list[memoryview] = []
-    for read in task:
-        buffers = _fetched(plan, read, names)
-        for (begin, _), numbers, buffer in zip(read.ranges, read.members, buffers, strict=True):
+    for read, parts in zip(task, buffers, strict=True):
+        for (begin, _), numbers, buffer in zip(read.ranges, read.members, parts, strict=True):
             lows = (plan.offset[numbers] - begin).tolist()
             for low, length in zip(lows, plan.length[numbers].tolist(), strict=True):
                 views.append(buffer[low : low + length])
-    members = np.concatenate([numbers for read in task for numbers in read.members])
+    return np.concatenate([numbers for read in task for numbers in read.members]), views
+
+
+def _decode(
+    plan: Plan,
+    members: IntArray,
+    views: Sequence[memoryview],
+    targets: Sequence[Target],
+    names: Sequence[str | None],
+) -> None:
     owner = plan.part[members]
     if (owner == owner[0]).all():
         groups = [np.arange(len(members))]
@@ -135,40 +175,4 @@ def _fetched(plan: Plan, read: Read, names: Sequence[str | None]) -> list[memory
     try:
         return fetcher_for(source).read(source, read.ranges)
     except SourceError as error:
-        first = int(read.members[0][0])
-        part = plan.parts[int(plan.part[first])]
-        _, chunk = locate(part, int(plan.touch[first]))
-        raise error.located(array=names[part.array], chunk=chunk) from error.__cause__
-
-
-_pool_lock = threading.Lock()
-_pools: dict[int, ThreadPoolExecutor] = {}
-
-
-def _pool() -> ThreadPoolExecutor:
-    """The process's own threads: made on first use, and anew after a fork."""
-    with _pool_lock:
-        pool = _pools.get(os.getpid())
-        if pool is None:
-            _pools.clear()
-            pool = ThreadPoolExecutor(max(2, _cores()), thread_name_prefix="intarsia")
-            _pools[os.getpid()] = pool
-        return pool
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _after_fork() -> None:
-    """A lock held by another thread at the fork would never be released in the child."""
-    global _pool_lock
-    _pool_lock = threading.Lock()
-    _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        raise located(plan, read.members[0], names, error) from error.__cause__

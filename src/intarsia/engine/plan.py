@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.io.paths import is_url
 from intarsia.lookup import Touches, touch_counts, touches
 from intarsia.references import STORED, Sources
 from intarsia.segments import Block, Segments
@@ -26,6 +27,11 @@ MAX_GAP = 1 << 16
 
 MAX_OVERREAD = 0.25
 """Unused bytes as a fraction of the bytes that are wanted."""
+
+FREE_GAP = 1 << 12
+"""A gap of so many bytes is no wider than a page of the system, which reads it anyway; behind a
+network, a request costs more than a hundred of them. It counts as nothing, lest many tiny chunks
+at small gaps become a request each."""
 
 TASK_COST = 1 << 22
 """A task reads about so many bytes, or decodes so many elements, whichever is more."""
@@ -187,6 +193,10 @@ def _plan(parts: Sequence[Part]) -> Plan:
     weight = np.concatenate(
         [p.touches.elements[t] for p, t in zip(parts, touch_numbers, strict=True)]
     )
+    touched: list[int] = np.unique(source).tolist()
+    remote = [number for number in touched if is_url(sources.containers[number])]
+    if remote:  # requests are cut by what comes over the network; decoding is shared out later
+        weight = np.where(np.isin(source, remote), 0, weight)
     tasks = tasks_of(source, offset, length, weight)
     return Plan(tuple(parts), sources, part, touch, offset, length, tasks)
 
@@ -260,14 +270,15 @@ def _breaks(apart: IntArray, gap: IntArray, wanted: IntArray) -> IntArray:
     """Where ranges begin: wide gaps first, then ever narrower ones where too much is over-read."""
     limit = MAX_GAP
     breaks = apart | (gap > limit)
-    while limit:
+    paid = np.where(gap > FREE_GAP, gap, 0)
+    while limit > FREE_GAP:
         starts = np.flatnonzero(breaks)
-        unused = np.add.reduceat(np.where(breaks, 0, gap), starts)
+        unused = np.add.reduceat(np.where(breaks, 0, paid), starts)
         asked = np.add.reduceat(wanted, starts)
         greedy = unused > asked * MAX_OVERREAD
         if not greedy.any():
             break
-        limit = limit // 4 if limit > 256 else 0
+        limit = max(limit // 4, FREE_GAP)
         counts = np.diff(np.append(starts, len(breaks)))
         breaks = breaks | (np.repeat(greedy, counts) & (gap > limit))
     return breaks
