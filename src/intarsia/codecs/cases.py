@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.codecs.cases_filters import filter_json, filter_of
 from intarsia.codecs.cases_hdf5 import hdf5_configuration, hdf5_filter
 from intarsia.codecs.cases_steps import parameters_json, parameters_of, steps_json, steps_of
 from intarsia.codecs.cases_types import data_type_json, data_type_of, entries, fail, text_of
@@ -43,15 +44,8 @@ MAX_INT = 1 << 53
 MAX_CASES = 1 << 12
 MAX_FILTERS = 32
 """As many as HDF5 allows."""
-MAX_ELEMENTSIZE = 1 << 20
 
 CF, WINDOW, BYTES, HDF5 = "intarsia.cf", "intarsia.window", "bytes", "intarsia.hdf5"
-FILTERS = {
-    "zlib": "numcodecs.zlib",
-    "shuffle": "numcodecs.shuffle",
-    "fletcher32": "numcodecs.fletcher32",
-}
-_FILTER_NAMES = {name: ours for ours, name in FILTERS.items()}
 
 
 def canonical(value: Any) -> str:
@@ -160,14 +154,9 @@ def _bytes_json(stored: np.dtype[Any]) -> dict[str, Any]:
 def _filter_json(codec: Codec) -> dict[str, Any]:
     if codec.name == "hdf5":
         return {"name": HDF5, "configuration": hdf5_configuration(codec)}
-    if codec.name == "shuffle":
-        size = codec.config.get("elementsize")
-        return {"name": FILTERS["shuffle"], "configuration": {"elementsize": size}}
     if codec.name == "refused":
         raise ValueError(f"it can't be read: {codec.config.get('reason')}")
-    if codec.name not in FILTERS:
-        raise ValueError(f"there is no case with the filter {codec}")
-    return {"name": FILTERS[codec.name]}  # levels don't matter to who decodes
+    return filter_json(codec)
 
 
 def encoding_of(case: Mapping[str, Any]) -> Encoding:
@@ -256,17 +245,7 @@ def _stored(native: np.dtype[Any], configuration: Any) -> np.dtype[Any]:
 def _filter_of(name: str, configuration: Any, stored: np.dtype[Any]) -> Codec:
     if name == HDF5:
         return hdf5_filter(configuration, stored)
-    ours = _FILTER_NAMES.get(name)
-    if ours is None:
-        raise ValueError(f"there is no codec {name[:64]!r} for a case's bytes")
-    if ours == "shuffle":
-        size = entries(configuration, name, ("elementsize",))["elementsize"]
-        if type(size) is not int or not 1 <= size <= MAX_ELEMENTSIZE:
-            raise fail("elementsize", size, f"an integer from 1 to {MAX_ELEMENTSIZE}")
-        return Codec.make("shuffle", elementsize=size)
-    if configuration is not None:
-        raise ValueError(f"{name} has a configuration, which cases leave out")
-    return Codec.make(ours)
+    return filter_of(name, configuration)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,15 @@ from typing import Any, cast
 import numpy as np
 
 from intarsia.codecs.cases_types import entries, fail, text_of
+from intarsia.codecs.hdf5_filters import (
+    BZIP2,
+    LZF,
+    NBIT,
+    SCALEOFFSET,
+    SHUFFLE,
+    SZIP,
+    native_codec,
+)
 from intarsia.encoding import Codec
 
 __all__ = ["hdf5_configuration", "hdf5_filter"]
@@ -30,10 +39,18 @@ _SIZES = {
     4: (4, 4),  # szip: options, pixels per block, bits per pixel, pixels per scan line
     5: (8, 8),  # nbit, of atomic types
     6: (20, 20),  # scaleoffset
+    307: (0, 8),  # bzip2: level
     32000: (0, 3),  # lzf: version of the filter, of the library, bytes of a chunk
+    32001: (0, 8),  # blosc: versions, bytes of an element and chunk, level, shuffle, compressor
+    32004: (0, 8),  # lz4: bytes of a block
+    32008: (3, 8),  # bitshuffle: versions, bytes of an element, block, compressor, level
+    32015: (0, 8),  # zstd: level
 }
-"""Numbers of the filters, with the fewest and most parameters they have."""
-SHUFFLE, SZIP, NBIT, SCALEOFFSET = 2, 4, 5, 6
+"""Numbers of the filters, with the fewest and most parameters they have.
+
+The library never sees those from 307 on but lzf: they are undone without it, as they come after
+its own.
+"""
 
 
 def hdf5_configuration(codec: Codec) -> dict[str, Any]:
@@ -98,6 +115,8 @@ def _entry(entry: Any) -> tuple[int, int, tuple[int, ...], str]:
     if not isinstance(name, str) or len(name) > MAX_NAME:
         raise fail("the name of a filter", name, f"a string of at most {MAX_NAME} characters")
     _check_values(number, values)
+    if number >= BZIP2 and number != LZF and native_codec((number, flags, values, name), 1) is None:
+        raise ValueError(f"the HDF5 filter {number} with {list(values)} needs a plug-in")
     return number, flags, values, name
 
 
@@ -122,8 +141,8 @@ def _check_values(number: int, values: Sequence[int]) -> None:
 def _check_order(numbers: Sequence[int]) -> None:
     """Refuse pipelines in which the library would hand on bytes that can't be measured before.
 
-    It trusts what one of its filters gets from the next to be long enough. Deflate, shuffle,
-    fletcher32 and lzf are undone, or measured, without it.
+    It trusts what one of its filters gets from the next to be long enough. All but szip, nbit and
+    scaleoffset are undone, or measured, without it.
     """
     for index, number in enumerate(numbers):
         if number in (SZIP, NBIT, SCALEOFFSET) and any(n not in (2, 3) for n in numbers[:index]):

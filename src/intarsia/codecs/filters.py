@@ -1,4 +1,4 @@
-"""HDF5's own bytes -> bytes filters, undone with NumPy and ISA-L: deflate, shuffle, fletcher32.
+"""HDF5's bytes -> bytes filters; its own, deflate, shuffle, fletcher32, with NumPy and ISA-L.
 
 What each does with odd input is what the HDF5 library does: bytes after the end of a deflate
 stream are ignored, shuffle leaves the bytes of a last fractional element where they are, and a
@@ -28,11 +28,14 @@ __all__ = [
     "decoder",
     "fletcher32",
     "inflate",
+    "undo",
     "unshuffle",
     "unshuffle_batch",
 ]
 
-NATIVE = frozenset({"zlib", "shuffle", "fletcher32"})
+PLUGINS = frozenset({"zstd", "blosc", "lz4", "bz2", "bitshuffle"})
+"""Names of those that are plug-ins of HDF5 (see `intarsia.codecs.plugins`)."""
+NATIVE = frozenset({"zlib", "shuffle", "fletcher32"}) | PLUGINS
 """Names of the filters that `decode_filters` undoes."""
 
 # isal declares its exception as a value and leaves the type of input open.
@@ -40,6 +43,7 @@ _InflateError = cast(type[Exception], igzip_lib.error)
 
 type Bytes = npt.NDArray[np.uint8]
 type Stage = Callable[[Buffer], Buffer]
+type Undo = Callable[..., Buffer]
 
 
 def decode_filters(
@@ -101,24 +105,57 @@ def _stages(filters: tuple[Codec, ...], filter_mask: int, nbytes: int) -> tuple[
     stages: list[Stage] = []
     size, exact = nbytes, True  # of what goes into the next filter when writing
     for index, codec in enumerate(filters):
-        if codec.name not in NATIVE:
-            raise UnsupportedVariable(f"no decoder for the filter {codec}")
+        undone = undo(codec)
         if filter_mask >> index & 1:
             continue
-        if codec.name == "shuffle":
-            stages.append(_unshuffle_stage(codec.config["elementsize"]))
-        elif codec.name == "fletcher32":
-            stages.append(checked)
+        stages.append(partial(undone, nbytes=size, exact=exact))
+        if codec.name == "fletcher32":
             size += 4
-        else:
-            stages.append(partial(inflate, nbytes=size, exact=exact))
-            # A filter after deflate sees its output, of which only a bound is known.
+        elif codec.name != "shuffle" and "blocksize" not in codec.config:
+            # A filter after a compressor sees its output, of which only a bound is known.
             size, exact = 2 * size + 1024, False
     return tuple(reversed(stages))
 
 
-def _unshuffle_stage(elementsize: int) -> Stage:
-    return lambda data: unshuffle(data, elementsize)
+def _unshuffled(data: Buffer, nbytes: int, *, elementsize: int, exact: bool = True) -> Buffer:
+    return unshuffle(data, elementsize)
+
+
+def _verified(data: Buffer, nbytes: int, *, exact: bool = True) -> Buffer:
+    return checked(data)
+
+
+@lru_cache(maxsize=256)
+def undo(codec: Codec) -> Undo:
+    """Give the function that undoes a filter.
+
+    It takes the bytes, ``nbytes`` that they have to decode to, and ``exact=``, whether fewer are an
+    error too; what is no compressor does not look at these.
+
+    Raises
+    ------
+    UnsupportedVariable
+        The filter is not one of `NATIVE`.
+    """
+    if codec.name == "zlib":
+        return inflate
+    if codec.name == "shuffle":
+        return partial(_unshuffled, elementsize=codec.config["elementsize"])
+    if codec.name == "fletcher32":
+        return _verified
+    if codec.name not in PLUGINS:
+        raise UnsupportedVariable(f"no decoder for the filter {codec}")
+    from intarsia.codecs import plugins  # numcodecs takes its time
+
+    undone: dict[str, Undo] = {
+        "zstd": plugins.unzstd,
+        "blosc": plugins.unblosc,
+        "lz4": plugins.unlz4,
+        "bz2": plugins.unbzip2,
+    }
+    if codec.name == "bitshuffle":
+        return partial(plugins.unbitshuffle, **codec.config)
+    return undone[codec.name]
 
 
 def inflate(data: Buffer, nbytes: int, *, exact: bool = True) -> bytes:

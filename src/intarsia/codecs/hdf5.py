@@ -26,7 +26,6 @@ pipeline are undone here, which is strict, and what the other filters are given 
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections.abc import Buffer, Sequence
@@ -37,78 +36,33 @@ from typing import Any
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5p, h5s, h5t, h5z  # pyright: ignore[reportAttributeAccessIssue]
+from h5py import h5i, h5s, h5t  # pyright: ignore[reportAttributeAccessIssue]
 
-from intarsia.codecs.filters import checked, inflate, unshuffle
+from intarsia.codecs.filters import undo
+from intarsia.codecs.hdf5_filters import (
+    FLETCHER32,
+    LZF,
+    NBIT,
+    SCALEOFFSET,
+    SHUFFLE,
+    SZIP,
+    Filter,
+    filter_name,
+    native_codec,
+    remedy_for,
+    unavailable,
+)
+from intarsia.codecs.hdf5_memory import one_chunk
 from intarsia.codecs.lzf import lzf_length, unlzf
 from intarsia.encoding import Codec
 from intarsia.errors import CorruptChunk, UnsupportedVariable, WrongLength
 
-__all__ = ["decode", "filter_name", "hdf5_codec", "prepare", "unavailable"]
+__all__ = ["decode", "hdf5_codec", "prepare"]
 
-type Filter = tuple[int, int, tuple[int, ...], str]
-
-DEFLATE, SHUFFLE, FLETCHER32, SZIP, NBIT, SCALEOFFSET = 1, 2, 3, 4, 5, 6
-LZF = 32000
-_LARGE, _MAX_RATIO = 1 << 27, 4096
+LARGE, MAX_RATIO = 1 << 27, 4096
 """Chunks of more bytes than the first are not compressed more than the second."""
 _GROWN = 64 << 20
 """Size in bytes past which the file in memory is made anew."""
-
-_NUMBERS = itertools.count()
-"""Names of files in memory must differ, as long as they are open."""
-
-_NAMES = {
-    1: "deflate",
-    2: "shuffle",
-    3: "fletcher32",
-    4: "szip",
-    5: "nbit",
-    6: "scaleoffset",
-    305: "LZO",
-    307: "bzip2",
-    32000: "lzf",
-    32001: "blosc",
-    32004: "lz4",
-    32008: "bitshuffle",
-    32013: "zfp",
-    32015: "zstd",
-    32017: "sz",
-    32018: "fcidecomp",
-    32019: "jpeg",
-    32022: "granular bitround",
-    32023: "bitround",
-    32024: "sz3",
-    32026: "blosc2",
-    32028: "sperr",
-}
-
-
-def filter_name(number: int, name: str = "") -> str:
-    """Name of a registered filter; the name the file gives, and the number, of any other.
-
-    Examples
-    --------
-    >>> filter_name(32015)
-    'zstd'
-    >>> filter_name(40000, "ours; see https://example.org")
-    'ours (40000)'
-    """
-    known = _NAMES.get(number)
-    if known is not None:
-        return known
-    given = name.split(";")[0].strip()
-    return f"{given} ({number})" if given else f"number {number}"
-
-
-def unavailable(pipeline: Sequence[Filter]) -> list[str]:
-    """Names of the filters that the HDF5 library at hand can't undo."""
-    return [
-        filter_name(number, name)
-        for number, _, _, name in pipeline
-        if not h5z.filter_avail(number)
-        or not h5z.get_filter_info(number) & h5z.FILTER_CONFIG_DECODE_ENABLED
-    ]
 
 
 def hdf5_codec(
@@ -174,33 +128,35 @@ def decode(
 
 
 class _Decoder:
-    """A file in memory, with a dataset of one chunk for each set of filters to be undone."""
+    """Files in memory, with a dataset of one chunk, for each set of filters to be undone."""
 
     def __init__(self, codec: Codec) -> None:
         config = codec.config
         self.shape: tuple[int, ...] = config["chunk_shape"]
-        self._pipeline: tuple[Filter, ...] = config["pipeline"]
-        self._lock = threading.Lock()
-        missing = unavailable(self._pipeline)
-        if missing:
-            raise UnsupportedVariable(
-                f"the HDF5 library lacks the filter {', '.join(missing)}",
-                remedy="install the HDF5 plug-in for it",
-            )
         self._type = h5t.decode(bytes.fromhex(config["datatype"]))
+        pipeline: tuple[Filter, ...] = config["pipeline"]
+        self._pipeline = pipeline
+        self._native = [native_codec(entry, self._type.get_size()) for entry in pipeline]
+        self._lock = threading.Lock()
+        # filters at the end that need no library are always undone without it
+        left = 0
+        for index, native in enumerate(self._native):
+            if native is None and (pipeline[index][0] != LZF or self._known_before(index, 0)):
+                left = index + 1
+        self._inner = pipeline[:left]
+        missing = unavailable(self._inner)
+        if missing:
+            names = ", ".join(filter_name(number, name) for number, _, _, name in missing)
+            raise UnsupportedVariable(
+                f"the HDF5 library lacks the filter {names}", remedy=remedy_for(missing)
+            )
         self._nbytes = self._type.get_size() * prod(self.shape)
         self._origin = (0,) * len(self.shape)
         self._fill: str | None = config["fill"]
         self._mtypes: dict[np.dtype[Any], Any] = {}
-        self._open()
-        self._verify()
-
-    def _open(self) -> None:
-        access = h5p.create(h5p.FILE_ACCESS)
-        access.set_fapl_core(1 << 16, False)
-        self._file = h5f.create(b"intarsia-decoder-%d" % next(_NUMBERS), h5f.ACC_TRUNC, fapl=access)
         self._datasets: dict[int, Any] = {}
         self._count = 0
+        self._verify()
 
     def _dataset(self, filter_mask: int) -> Any:
         """Make the dataset that lacks the filters in `filter_mask`.
@@ -208,41 +164,34 @@ class _Decoder:
         A mask could be given with the chunk instead, but HDF5 2.0 reads a chunk that was just
         written as if it had none.
         """
+        filter_mask &= (1 << len(self._inner)) - 1
         dataset = self._datasets.get(filter_mask)
-        if dataset is not None:
-            return dataset
-        creation = h5p.create(h5p.DATASET_CREATE)
-        creation.set_chunk(self.shape)
-        creation.set_fill_time(h5d.FILL_TIME_NEVER)
-        if self._fill is not None:
-            fill = np.frombuffer(bytes.fromhex(self._fill), self._type.dtype)
-            creation.set_fill_value(fill[:1].reshape(()))
-        for index, (number, flags, values, _) in enumerate(self._pipeline):
-            if not filter_mask >> index & 1:
-                creation.set_filter(number, flags, values)
-        uncached = h5p.create(h5p.DATASET_ACCESS)
-        uncached.set_chunk_cache(1, 0, 1.0)
-        name = b"%d" % filter_mask
-        space = h5s.create_simple(self.shape)
-        dataset = h5d.create(self._file, name, self._type, space, creation, dapl=uncached)
-        self._datasets[filter_mask] = dataset
+        if dataset is None:
+            filters = [f for i, f in enumerate(self._inner) if not filter_mask >> i & 1]
+            fill = None
+            if self._fill is not None:
+                fill = np.frombuffer(bytes.fromhex(self._fill), self._type.dtype)[:1].reshape(())
+            dataset = one_chunk(self._type, self.shape, filters, fill, self._nbytes)
+            self._datasets[filter_mask] = dataset
         return dataset
 
     def _verify(self) -> None:
         """Refuse where the library derived other filter parameters than the file has.
 
         Filters derive parameters when a dataset is created, from the datatype, the chunk shape and
-        the fill value. An undefined fill value, for one, can't be asked for through h5py.
+        the fill value. An undefined fill value, for one, can't be asked for through h5py. Plug-in
+        filters have those of the file.
         """
         try:
             creation = self._dataset(0).get_create_plist()
         except (OSError, RuntimeError, ValueError) as error:
-            names = ", ".join(filter_name(number, name) for number, _, _, name in self._pipeline)
+            names = ", ".join(filter_name(number, name) for number, _, _, name in self._inner)
             raise UnsupportedVariable(
                 f"the HDF5 library can't make a dataset with the filters {names} ({error})"
             ) from error
-        for index, (number, _, values, name) in enumerate(self._pipeline):
-            derived = tuple(creation.get_filter(index)[2])
+        ours = creation.get_nfilters() - len(self._inner)  # before those of the file
+        for index, (number, _, values, name) in enumerate(self._inner):
+            derived = tuple(creation.get_filter(ours + index)[2])
             if derived != values:
                 raise UnsupportedVariable(
                     f"the HDF5 library does not reproduce the parameters of the filter "
@@ -261,12 +210,12 @@ class _Decoder:
             except (OSError, RuntimeError, ValueError) as error:
                 raise CorruptChunk(f"the HDF5 library can't decode the chunk ({error})") from error
             self._count += 1
-            if self._count % 1024 == 0 and self._file.get_filesize() > _GROWN:
-                self._open()
+            if self._count % 1024 == 0 and h5i.get_file_id(dataset).get_filesize() > _GROWN:
+                self._datasets.clear()
         return out
 
     def _peel(self, chunk: Buffer, filter_mask: int) -> tuple[Buffer, int, int]:
-        """Undo HDF5's own simple filters at the end of the pipeline.
+        """Undo the filters at the end of the pipeline that need no library.
 
         Returns
         -------
@@ -278,17 +227,17 @@ class _Decoder:
         for index in reversed(range(len(self._pipeline))):
             if filter_mask >> index & 1:
                 continue
-            number, _, values, _ = self._pipeline[index]
-            if number == DEFLATE:
-                # The filters before it make at most a little more of the chunk, never twice it.
-                chunk = inflate(chunk, 2 * self._nbytes + 1024, exact=False)
-            elif number == SHUFFLE:
-                chunk = unshuffle(chunk, values[0])
-            elif number == FLETCHER32:
-                chunk = checked(chunk)
-            elif number == LZF and not self._known_before(index, filter_mask):
+            number, _, _, _ = self._pipeline[index]
+            native = self._native[index]
+            # The filters before one make at most a little more of the chunk, never twice it.
+            most = 2 * self._nbytes + 1024
+            if native is not None:
+                chunk = undo(native)(chunk, most, exact=False)
+            elif number == LZF and (
+                index >= len(self._inner) or not self._known_before(index, filter_mask)
+            ):
                 # What another filter of the library gets from it has to be measured.
-                chunk = unlzf(memoryview(chunk).cast("B"), 2 * self._nbytes + 1024)
+                chunk = unlzf(memoryview(chunk).cast("B"), most)
             else:
                 return chunk, filter_mask, index
             filter_mask |= 1 << index
@@ -314,7 +263,7 @@ class _Decoder:
             raise WrongLength(f"the chunk of {len(chunk)} bytes is cut short")
         if found != expected:
             raise WrongLength(f"the chunk decodes to {found} bytes, expected {expected}")
-        if expected > max(_LARGE, _MAX_RATIO * len(chunk)):
+        if expected > max(LARGE, MAX_RATIO * len(chunk)):
             raise CorruptChunk(f"{len(chunk)} bytes are too few for a chunk of {expected}")
 
     def _mtype(self, dtype: np.dtype[Any]) -> Any:

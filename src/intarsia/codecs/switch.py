@@ -250,9 +250,13 @@ class SwitchCodec(ArrayBytesCodecPartialDecodeMixin, ArrayBytesCodec):
                 remedy=read_only,
             )
         (encoding,) = self.cases.encodings
-        if encoding.steps or any(codec.name == "hdf5" for codec in encoding.filters):
+        if encoding.steps or any(codec.name not in _WRITTEN for codec in encoding.filters):
             raise UnsupportedError(f"values can't be encoded as {encoding}", remedy=read_only)
         return encoding
+
+
+_WRITTEN = ("zlib", "fletcher32", "shuffle")
+"""Filters that `_filtered` applies."""
 
 
 def _filtered(name: str, configuration: Mapping[str, Any], data: bytes) -> bytes:

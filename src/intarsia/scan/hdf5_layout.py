@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from h5py import h5d, h5f, h5s, h5t
 
-from intarsia.codecs.hdf5 import Filter, filter_name, hdf5_codec, prepare, unavailable
+from intarsia.codecs.hdf5 import hdf5_codec, prepare
+from intarsia.codecs.hdf5_filters import (
+    Filter,
+    filter_name,
+    native_codec,
+    remedy_for,
+    unavailable,
+)
 from intarsia.encoding import Codec
 from intarsia.errors import CorruptFile, UnsupportedVariable
 from intarsia.grid import strip_shape
@@ -22,10 +29,6 @@ from intarsia.references import References
 from intarsia.scan.hdf5_chunks import chunk_references
 from intarsia.scan.hdf5_open import Opened
 from intarsia.scan.hdf5_types import ElementType
-
-DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
-DECODED = frozenset([DEFLATE, SHUFFLE, FLETCHER32, 4, 5, 6, 32000])
-"""Filters for which there is a codec."""
 
 
 class Unreferable(Exception):
@@ -167,15 +170,14 @@ def _filters(
     chunks: tuple[int, ...],
     fill: bytes | None,
 ) -> tuple[Codec, ...]:
-    unknown = [entry for entry in filters if entry[0] not in DECODED]
-    if unknown:
-        names = ", ".join(filter_name(number, name) for number, _, _, name in unknown)
-        missing = unavailable(filters)
-        remedy = f"install the HDF5 plug-in for {', '.join(missing)}" if missing else ""
-        raise Unreferable(f"stored with the filter {names}", remedy, readable=not missing)
-    simple = all(number in (DEFLATE, SHUFFLE, FLETCHER32) for number, _, _, _ in filters)
-    if simple and element.form == "plain":
-        return tuple(_simple(entry, element) for entry in filters)
+    native = [native_codec(entry, element.stored.itemsize) for entry in filters]
+    needed = [entry for entry, codec in zip(filters, native, strict=True) if codec is None]
+    missing = unavailable(needed)
+    if missing:
+        names = ", ".join(filter_name(number, name) for number, _, _, name in missing)
+        raise Unreferable(f"stored with the filter {names}", remedy_for(missing), readable=False)
+    if not needed and element.form == "plain":
+        return tuple(codec for codec in native if codec is not None)
     datatype = dataset.get_type()
     if datatype.get_class() == h5t.ENUM and element.stored.kind != "b":
         datatype = datatype.get_super()  # the same bytes, whatever its members are called
@@ -183,19 +185,10 @@ def _filters(
     try:
         prepare(codec)
     except UnsupportedVariable as error:
-        readable = not unavailable(filters)
-        raise Unreferable(error.reason, error.remedy or "", readable) from error
+        raise Unreferable(
+            error.reason, error.remedy or "", readable=not unavailable(filters)
+        ) from error
     return (codec,)
-
-
-def _simple(entry: Filter, element: ElementType) -> Codec:
-    number, _, values, _ = entry
-    if number == DEFLATE:
-        return Codec.make("zlib")
-    if number == FLETCHER32:
-        return Codec.make("fletcher32")
-    elementsize = values[0] if values else element.stored.itemsize
-    return Codec.make("shuffle", elementsize=int(elementsize))
 
 
 def _external(file: Opened, creation: Any, nbytes: int, itemsize: int) -> tuple[Piece, ...]:
