@@ -7,7 +7,7 @@ against it.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from stat import S_ISDIR, S_ISREG
 from typing import Protocol
@@ -29,6 +29,10 @@ class File(Protocol):
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly so many bytes; `ShortRead` past the end."""
+        ...
+
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say which (offset, length) will be read next; it is no error if they lie outside."""
         ...
 
 
@@ -68,6 +72,9 @@ class LocalFile:
             data = data + more if data else more
         return memoryview(data)
 
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Nothing: the system reads ahead by itself."""
+
 
 @contextmanager
 def opened_file(place: str, access: Access | None = None) -> Generator[File]:
@@ -99,14 +106,14 @@ def opened_file(place: str, access: Access | None = None) -> Generator[File]:
 
 
 # what is no file is not waited for: a pipe, a terminal
-_FLAGS = os.O_RDONLY
+_flags = os.O_RDONLY
 for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
-    _FLAGS |= getattr(os, _flag, 0)
+    _flags |= getattr(os, _flag, 0)
 
 
 def _opened(path: str) -> int:
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, _flags)
     except FileNotFoundError as error:
         raise SourceMissing("there is no such file", url=path) from error
     except NotADirectoryError as error:

@@ -47,12 +47,12 @@ def scan(
     drop_variables: str | Iterable[str] = (),
     choices: str = "",
 ) -> Scanned:
-    """Scan one group of a local HDF5 or netCDF-4 file.
+    """Scan one group of a HDF5 or netCDF-4 file.
 
     Parameters
     ----------
     path
-        Of the file.
+        Of a local file; or a file that is open, be it of the network.
     group
         Path of the group; the root by default.
     phony_dims
@@ -75,7 +75,7 @@ def scan(
     FormatError
         It is not HDF5, or broken, has no such group, or dimensions that xarray refuses too.
     UnsupportedError
-        An attribute has a type that h5py can't read.
+        An attribute has a type that h5py can't read; a file of the network leads to another file.
 
     Examples
     --------
@@ -84,10 +84,10 @@ def scan(
     """
     if phony_dims not in (None, "access", "sort"):
         raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path = _path(path)
+    path, place = _place(path)
     names = [name for name in (group or "").split("/") if name]
     try:
-        with opened(path) as file:
+        with opened(place) as file:
             structure = Structure(file.id, path, phony_dims or "access")
             node = structure.group(names)
             return _Scan(file, path, "/" + "/".join(names), structure, node, choices).result(
@@ -104,7 +104,7 @@ def scan_groups(
     phony_dims: str | None = None,
     choices: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Scanned]:
-    """Scan a group of a local HDF5 or netCDF-4 file, and all groups in it.
+    """Scan a group of a HDF5 or netCDF-4 file, and all groups in it.
 
     Parameters
     ----------
@@ -125,11 +125,11 @@ def scan_groups(
     """
     if phony_dims not in (None, "access", "sort"):
         raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path = _path(path)
+    path, place = _place(path)
     names = [name for name in (group or "").split("/") if name]
     found: dict[str, Scanned] = {}
     try:
-        with opened(path) as file:
+        with opened(place) as file:
             structure = Structure(file.id, path, phony_dims or "access")
             for parts, node in structure.below(names, structure.group(names)):
                 where = "/" + "/".join(parts)
@@ -140,10 +140,12 @@ def scan_groups(
     return found
 
 
-def _path(path: str | os.PathLike[str] | File) -> str:
+def _place(path: str | os.PathLike[str] | File) -> tuple[str, str | File]:
+    """Where a file is, and what is opened."""
     if isinstance(path, str | os.PathLike):
-        return os.path.abspath(os.path.expanduser(os.fspath(path)))
-    return path.source.url
+        place = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        return place, place
+    return path.source.url, path
 
 
 @dataclass(slots=True)
@@ -223,7 +225,7 @@ class _Scan:
         return {}
 
     def _sources(self) -> Sources:
-        main = Sources.of_file(self._path, self._file.stat)[0]
+        main = self._file.source
         found = [main, *(_source(file) for file in self._files if file is not None)]
         return Sources.of([source._replace(scan=self._choices) for source in found])
 
@@ -248,6 +250,12 @@ class _Scan:
             raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
         if element.dtype.subdtype is not None:
             raise Unreferable("an array datatype, which xarray can't represent", readable=False)
+        if self._file.is_remote and dataset.creation.get_external_count():
+            name = os.fsdecode(dataset.creation.get_external(0)[0])
+            raise Unreferable(
+                f"values in the external file {name!r}, which only local files may lead to",
+                readable=False,
+            )
         if dataset.external:
             raise Unreferable("an external link: it lies in another file")
         if len(dataset.shape) != len(shape):
@@ -285,12 +293,12 @@ class _Scan:
         shape: tuple[int, ...],
         error: Unreferable,
     ) -> Loader:
-        stat = self._file.stat
+        source = self._file.source
         plain = element.form != "other" or element.dtype.kind in "SUbc"
         if plain and dataset.shape == shape:
             whole = f"{self._group.rstrip('/')}/{dataset.name}"
-            return DatasetLoader(self._path, whole, stat.st_size, stat.st_mtime_ns, error.files)
-        return VariableLoader(self._path, self._group, name, stat.st_size, stat.st_mtime_ns)
+            return DatasetLoader(source, whole, error.files)
+        return VariableLoader(source, self._group, name)
 
     # -- making arrays ---------------------------------------------------------------------------
 

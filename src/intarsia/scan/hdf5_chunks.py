@@ -63,8 +63,8 @@ def chunk_references(
     offsets = table[:, rank + 1] + np.uint64(file.base[0])
     lengths = table[:, rank + 2]
     end = int((offsets + lengths).max())
-    if end > file.stat.st_size:
-        raise CorruptFile(f"a chunk ends at byte {end} of a file of {file.stat.st_size}")
+    if end > file.size:
+        raise CorruptFile(f"a chunk ends at byte {end} of a file of {file.size}")
     total = prod(grid)
     if 2 * len(number) < total:
         return References.sparse(number, offsets, lengths, masks)

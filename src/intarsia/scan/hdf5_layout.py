@@ -146,10 +146,8 @@ def layout(
     if offset is None or not dataset.get_storage_size():
         return Layout(strip, (), (Piece(None, None, References.missing()),))
     offset += file.base[1]
-    if offset + nbytes > file.stat.st_size:
-        raise CorruptFile(
-            f"its values end at byte {offset + nbytes} of a file of {file.stat.st_size}"
-        )
+    if offset + nbytes > file.size:
+        raise CorruptFile(f"its values end at byte {offset + nbytes} of a file of {file.size}")
     return Layout(strip, (), (Piece(None, None, References.contiguous(offset, nbytes)),))
 
 

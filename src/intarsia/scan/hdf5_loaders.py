@@ -9,6 +9,8 @@ the file anew, and refuse it where it is not the one that was scanned.
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.errors import CorruptChunk, ShortRead, SourceChanged
-from intarsia.scan.hdf5_open import HDF5_ERRORS, opened
+from intarsia.io.paths import is_url
+from intarsia.references import Source
+from intarsia.scan.hdf5_open import HDF5_ERRORS, Opened, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +31,16 @@ class DatasetLoader:
 
     Parameters
     ----------
-    path
-        Of the file.
+    source
+        The file, with its pins.
     name
         Absolute path of the dataset in it.
-    size, mtime_ns
-        Of the file when it was scanned.
     files
         External files and the bytes of each that the dataset needs.
     """
 
-    path: str
+    source: Source
     name: str
-    size: int
-    mtime_ns: int
     files: tuple[tuple[str, int], ...] = ()
 
     def __call__(self) -> npt.NDArray[Any]:
@@ -55,8 +55,7 @@ class DatasetLoader:
         CorruptChunk
             The library can't read the values.
         """
-        with opened(self.path) as file:
-            _require_same(self.path, file.stat, self.size, self.mtime_ns)
+        with _opened(self.source) as file:
             for external, needed in self.files:
                 found = os.path.getsize(external)
                 if found < needed:
@@ -67,7 +66,7 @@ class DatasetLoader:
             try:
                 return _whole(dataset)
             except HDF5_ERRORS as error:
-                raise _unread(error, self.path, self.name) from error
+                raise _unread(error, self.source.url, self.name) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +75,19 @@ class VariableLoader:
 
     Parameters
     ----------
-    path
-        Of the file.
+    source
+        The file, with its pins.
     group, name
         Of the variable.
-    size, mtime_ns
-        Of the file when it was scanned.
     """
 
-    path: str
+    source: Source
     group: str
     name: str
-    size: int
-    mtime_ns: int
 
     def __call__(self) -> npt.NDArray[Any]:
         """Read all values; errors are those of `DatasetLoader`."""
-        with opened(self.path) as file:
-            _require_same(self.path, file.stat, self.size, self.mtime_ns)
+        with _opened(self.source) as file:
             try:
                 root = h5netcdf.File(
                     h5py.File(file.id), "r", phony_dims="access", decode_vlen_strings=True
@@ -102,7 +96,7 @@ class VariableLoader:
                 variable = group.variables[self.name]
                 values = variable[(slice(None),) * variable.ndim if variable.ndim else ()]
             except HDF5_ERRORS as error:
-                raise _unread(error, self.path, self.name) from error
+                raise _unread(error, self.source.url, self.name) from error
             return _array(values, variable.dtype)
 
 
@@ -124,9 +118,20 @@ def _array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _require_same(path: str, status: os.stat_result, size: int, mtime_ns: int) -> None:
-    if status.st_size != size or status.st_mtime_ns != mtime_ns:
-        raise SourceChanged("the file is not the one that was scanned", url=path)
+@contextmanager
+def _opened(source: Source) -> Generator[Opened]:
+    """The file, if it is still the one that was scanned."""
+    if is_url(source.container):
+        from intarsia.io.blocks import opened_remote  # its client takes its time to import
+
+        remote = opened_remote(source.url, source.access, pinned=source)
+        with remote as place, opened(place) as file:
+            yield file
+        return
+    with opened(source.url) as file:
+        if (file.source.size, file.source.mtime_ns) != (source.size, source.mtime_ns):
+            raise SourceChanged("the file is not the one that was scanned", url=source.url)
+        yield file
 
 
 def _unread(error: Exception, path: str, name: str) -> CorruptChunk:

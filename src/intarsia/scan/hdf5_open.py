@@ -4,17 +4,18 @@
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-from h5py import h5d, h5f, h5p, h5s, h5t
+from h5py import h5d, h5f, h5fd, h5p, h5s, h5t
 
 from intarsia.errors import (
     CorruptFile,
@@ -23,7 +24,12 @@ from intarsia.errors import (
     NotHDF5,
     SourceMissing,
     SourceUnreadable,
+    UnsupportedError,
 )
+from intarsia.io.files import File, LocalFile
+from intarsia.io.paths import is_url, split_place
+from intarsia.references import Source
+from intarsia.scan.hdf5_prefetch import Prefetcher
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -59,20 +65,36 @@ class Opened(NamedTuple):
     ----------
     id
         h5py's low-level file.
-    stat
-        Of the very file that HDF5 has open.
+    source
+        Where it is, and the pins of the very file that HDF5 has open.
     base
         Bytes to be added to chunk addresses, and to dataset offsets, that the library reports.
     """
 
     id: Any
-    stat: os.stat_result
+    source: Source
     base: tuple[int, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.source.size
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it lies in the network; then it must not lead to files of this machine."""
+        return is_url(self.source.container)
 
 
 @contextmanager
-def opened(path: str) -> Generator[Opened]:
-    """Open a local HDF5 file for reading.
+def opened(place: str | File) -> Generator[Opened]:
+    """Open a HDF5 file for reading.
+
+    Parameters
+    ----------
+    place
+        Path of a local file, which HDF5 reads by itself, or a file that is open already. Where
+        that is one of the network, its bytes are handed to HDF5 as it asks for them.
 
     Raises
     ------
@@ -83,30 +105,140 @@ def opened(path: str) -> Generator[Opened]:
     CorruptFile
         It is cut short, or its structure is broken; also raised for what h5py raises in the body
         of the ``with`` statement.
+    UnsupportedError
+        A file of the network leads to another file.
     """
+    if isinstance(place, LocalFile):
+        place = place.path
+    local = isinstance(place, str)
+    with _opened_path(place) if local else _opened_file(place) as (file, source):
+        try:
+            userblock = file.get_create_plist().get_userblock()
+            base = (0, 0)
+            if userblock:
+                chunks, offsets = addresses_are_absolute()
+                base = (0 if chunks else userblock, 0 if offsets else userblock)
+            yield Opened(file, source, base)
+        except IntarsiaError:
+            raise
+        except HDF5_ERRORS as error:
+            if not _raised_by_h5py(error):
+                raise
+            reason = f"the structure of the file is broken ({_text(error)})"
+            raise CorruptFile(reason, url=source.url) from error
+        finally:
+            h5py.File(file).close()  # with every object that is still open
+
+
+@contextmanager
+def _opened_path(path: str) -> Generator[tuple[Any, Source]]:
     _require_regular(path)
     try:
         # With the library's defaults: others would not go with a file that is open already.
         file = h5f.open(os.fsencode(path), h5f.ACC_RDONLY)
     except HDF5_ERRORS as error:
-        raise _diagnosed(path, error) from error
+        try:
+            with open(path, "rb") as raw:
+                raise _diagnosed(path, os.fstat(raw.fileno()).st_size, _reader(raw), error)
+        except OSError as denied:
+            if isinstance(denied, IntarsiaError):
+                raise denied from error
+            reason = f"the file can't be read ({denied.strerror})"
+            raise SourceUnreadable(reason, url=path) from error
+    status = os.fstat(file.get_vfd_handle())
+    yield file, Source(*split_place(path), status.st_size, status.st_mtime_ns)
+
+
+@contextmanager
+def _opened_file(place: File) -> Generator[tuple[Any, Source]]:
+    raw = _Raw(place)
+    url = place.source.url
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fileobj_driver(h5fd.fileobj_driver, raw)
     try:
-        status = os.fstat(file.get_vfd_handle())
-        userblock = file.get_create_plist().get_userblock()
-        base = (0, 0)
-        if userblock:
-            chunks, offsets = addresses_are_absolute()
-            base = (0 if chunks else userblock, 0 if offsets else userblock)
-        yield Opened(file, status, base)
-    except IntarsiaError:
+        try:
+            file = h5f.open(os.fsencode(url), h5f.ACC_RDONLY, fapl=access)
+        except HDF5_ERRORS as error:
+            raw.check()
+            read = place.read
+            raise _diagnosed(url, place.source.size, read, error) from error
+        raw.begin(file.get_create_plist())
+        yield file, place.source
+    except Exception as error:
+        raw.check(error)
         raise
-    except HDF5_ERRORS as error:
-        if not _raised_by_h5py(error):
+    raw.check()  # HDF5 may have taken what failed for something that is not there
+
+
+class _Raw(io.RawIOBase):
+    """A file of the network as h5py's driver for file objects wants it.
+
+    The first failure is kept, and every read after it fails the same way: HDF5 does not tell a read
+    that failed from a thing that is not there.
+
+    HDF5 opens what external links and virtual datasets lead to through the driver of the file that
+    they are in, whatever they are called: it would read this file in place of the other. Every file
+    that is opened is looked at for its signature first, and this one has been.
+    """
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._at = 0
+        self._failure: Exception | None = None
+        self._is_open = False
+        self._prefetcher: Prefetcher | None = None
+
+    def begin(self, creation: Any) -> None:
+        """Say that the file is open, and how it was created."""
+        self._is_open = True
+        if creation.get_sizes() == (8, 8):
+            self._prefetcher = Prefetcher(self._file, creation.get_userblock())
+
+    def check(self, error: BaseException | None = None) -> None:
+        """Raise what has failed, if anything did."""
+        if self._failure is not None and self._failure is not error:
+            raise self._failure from error
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go somewhere."""
+        self._at = offset + (0, self._at, self._file.source.size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as fit."""
+        wanted = memoryview(buffer).cast("B")
+        try:
+            if self._failure is not None:
+                raise self._failure
+            if self._is_open and self._at == 0 and len(wanted) == len(SIGNATURE):
+                raise UnsupportedError(
+                    "it leads to another file, by an external link or a virtual dataset, which "
+                    "is followed from local files only",
+                    url=self._file.source.url,
+                )
+            length = min(len(wanted), max(self._file.source.size - self._at, 0))
+            data = self._file.read(self._at, length)
+            if self._prefetcher is not None:
+                self._prefetcher.look(self._at, data)
+        except Exception as error:
+            self._failure = error
             raise
-        reason = f"the structure of the file is broken ({_text(error)})"
-        raise CorruptFile(reason, url=path) from error
-    finally:
-        h5py.File(file).close()  # with every object that is still open
+        wanted[:length] = data
+        wanted[length:] = bytes(len(wanted) - length)  # as where HDF5 reads by itself
+        self._at += length
+        return length
 
 
 def _require_regular(path: str) -> None:
@@ -125,43 +257,45 @@ def _require_regular(path: str) -> None:
         raise NotAFile("the file is empty", url=path)
 
 
-def _diagnosed(path: str, error: Exception) -> IntarsiaError:
+type _Read = Callable[[int, int], bytes | memoryview]
+
+
+def _reader(raw: io.BufferedReader) -> _Read:
+    def read(offset: int, length: int) -> bytes:
+        raw.seek(offset)
+        return raw.read(length)
+
+    return read
+
+
+def _diagnosed(url: str, size: int, read: _Read, error: Exception) -> IntarsiaError:
     """Say why HDF5 could not open a file."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(512)
-            start = _signature(path, head)
-    except OSError as denied:
-        return SourceUnreadable(f"the file can't be read ({denied.strerror})", url=path)
+    head = bytes(read(0, min(size, 512)))
+    start = _signature(size, read)
     if start is None:
-        size = os.path.getsize(path)
         reason = f"this is not HDF5; it looks like {_looks(head)} ({size} bytes)"
-        return NotHDF5(reason, url=path)
+        return NotHDF5(reason, url=url)
     text = _text(error)
     if isinstance(error, BlockingIOError):
-        return SourceUnreadable("the file is locked: another program writes to it", url=path)
+        return SourceUnreadable("the file is locked: another program writes to it", url=url)
     if "unable to lock" in text:
         remedy = "set HDF5_USE_FILE_LOCKING=BEST_EFFORT in the environment"
-        return SourceUnreadable("the file system knows no locks", url=path, remedy=remedy)
+        return SourceUnreadable("the file system knows no locks", url=url, remedy=remedy)
     cut = re.search(r"truncated file: .*stored_eof = (\d+)", text)
     remedy = "fetch the file again"
     if cut is not None:
-        reason = f"the file is cut short: it has {os.path.getsize(path)} of {cut[1]} bytes"
-        return CorruptFile(reason, url=path, remedy=remedy)
-    return CorruptFile(f"the file is broken: HDF5 says {text!r}", url=path, remedy=remedy)
+        reason = f"the file is cut short: it has {size} of {cut[1]} bytes"
+        return CorruptFile(reason, url=url, remedy=remedy)
+    return CorruptFile(f"the file is broken: HDF5 says {text!r}", url=url, remedy=remedy)
 
 
-def _signature(path: str, head: bytes) -> int | None:
+def _signature(size: int, read: _Read) -> int | None:
     """Where the signature of HDF5 is: at the start, or after a user block of 512 * 2**n bytes."""
-    if head.startswith(SIGNATURE):
-        return 0
-    size, position = os.path.getsize(path), 512
-    with open(path, "rb") as file:
-        while position < size:
-            file.seek(position)
-            if file.read(len(SIGNATURE)) == SIGNATURE:
-                return position
-            position *= 2
+    position = 0
+    while position + len(SIGNATURE) <= size:
+        if read(position, len(SIGNATURE)) == SIGNATURE:
+            return position
+        position = 2 * position or 512
     return None
 
 
