@@ -64,16 +64,20 @@ class Access:
         URL that `store` is the root of, ending in ``/``; empty where there is none.
     store
         An object store that the caller has made, to be used in place of one of ours.
+    guarded
+        Whether the host's addresses have to be public ones: a stranger's store has named it.
     """
 
     options: tuple[tuple[str, str | bool | int], ...] = ()
     prefix: str = ""
     store: Any = None
+    guarded: bool = False
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # asked for once per source; the same in other processes does not matter
-        object.__setattr__(self, "_hash", hash((self.options, self.prefix, id(self.store))))
+        told = (self.options, self.prefix, id(self.store), self.guarded)
+        object.__setattr__(self, "_hash", hash(told))
 
     def __hash__(self) -> int:
         return self._hash
@@ -84,10 +88,11 @@ class Access:
             and self.options == other.options
             and self.prefix == other.prefix
             and self.store is other.store
+            and self.guarded == other.guarded
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Access, (self.options, self.prefix, self.store)
+        return Access, (self.options, self.prefix, self.store, self.guarded)
 
     def __repr__(self) -> str:
         told = [f"{name}={value!r}" for name, value in self.public]

@@ -17,13 +17,13 @@ from intarsia.io.containers import (
     MAX_CONTAINERS,
     MAX_KEY,
     Container,
+    Places,
     apply_pins,
     check_keys,
     parse_location,
     resolve,
-    settle,
-    untrusted,
 )
+from intarsia.io.overrides import settle
 from intarsia.io.sampling import UNKNOWN
 
 STORE = "/data/stores/x.intarsia"
@@ -42,7 +42,7 @@ HOSTILE = [
 
 def one(location: str, store: str = STORE, pin: str = "mtime", override: Any = None) -> str:
     overrides = None if override is None else {"sst": override}
-    (found,), _ = resolve([Container("sst", location, pin)], store, overrides)
+    (found,) = resolve([Container("sst", location, pin)], store, overrides).locations
     return found
 
 
@@ -129,7 +129,7 @@ def test_relative_locations(location: str, found: str) -> None:
     "location",
     [
         *("", ".", "..", "sst/", "sst", "./sst", "..sst/", "/", "/etc/", "//host/share/", "~/"),
-        *("C:/", "C:\\a\\", "./C:/", ".\\a\\", "..\\", "file:///etc/", "s3://bucket/"),
+        *("C:/", "C:\\a\\", "./C:/", ".\\a\\", "..\\", "file:///etc/", "s3:/bucket/"),
         *("http://localhost/", "./../etc/", "../a/../", "././", "./a//", ".//", "../../a/./"),
         *("./%2e%2e/", "./a\0/", "./\ud800/", "./.. /", "./a\n/", "/../", "\0./", "./\\/"),
         "../" * 257,
@@ -223,9 +223,12 @@ def test_a_place_that_the_caller_names(tmp_path: Path, monkeypatch: pytest.Monke
 def test_pins_that_the_caller_names() -> None:
     containers = [Container("a", "./"), Container("b", "./b/", "sample")]
     overrides: Mapping[str, Any] = {"b": {"pin": "size"}}
-    assert resolve(containers, STORE) == (["/data/stores/", "/data/stores/b/"], ["mtime", "sample"])
-    assert resolve(containers, STORE, overrides)[1] == ["mtime", "size"]
-    assert resolve(containers, STORE, {"b": "/mnt"})[1] == ["mtime", "sample"]
+    assert resolve(containers, STORE)[:2] == (
+        ("/data/stores/", "/data/stores/b/"),
+        ("mtime", "sample"),
+    )
+    assert resolve(containers, STORE, overrides).pins == ("mtime", "size")
+    assert resolve(containers, STORE, {"b": "/mnt"}).pins == ("mtime", "sample")
 
 
 def test_names_that_are_not_there() -> None:
@@ -277,43 +280,73 @@ def test_what_is_outside_has_to_be_pinned(pin: str) -> None:
 
 def test_which_are_not_trusted() -> None:
     containers = [Container("a", "./"), Container("b", "../"), Container("c", "../c/")]
-    assert untrusted(containers) == [False, True, True]
-    assert untrusted(containers, {"b": {"pin": "none"}}) == [False, False, True]
+    assert resolve(containers, STORE).untrusted == (False, True, True)
+    assert resolve(containers, STORE, {"b": {"pin": "none"}}).untrusted == (False, False, True)
 
 
+@pytest.mark.parametrize("home", ["/data/", "s3://bucket/"])
 @pytest.mark.parametrize(
     ("pin", "known", "checked"),
-    [  # of a source: size, time, sample
-        ("mtime", (5, 7, "s"), (5, 7, None)),
-        ("mtime", (5, -1, "s"), (5, -1, "s")),
-        ("mtime", (5, -1, None), (5, -1, None)),
-        ("sample", (5, 7, "s"), (5, -1, "s")),
-        ("sample", (5, 7, ""), (5, 7, None)),
-        ("sample", (5, -1, ""), (5, -1, None)),
-        ("size", (5, 7, "s"), (5, -1, None)),
-        ("size", (-1, 7, "s"), (-1, -1, None)),
-        ("none", (5, 7, "s"), (-1, -1, None)),
+    [  # of a source: size, time, sample, entity tag
+        ("mtime", (5, 7, "s", ""), (5, 7, None, None)),
+        ("mtime", (5, -1, "s", ""), (5, -1, "s", None)),
+        ("mtime", (5, -1, None, None), (5, -1, None, None)),
+        ("sample", (5, 7, "s", "t"), (5, -1, "s", None)),
+        ("sample", (5, 7, "", ""), (5, 7, None, None)),
+        ("sample", (5, -1, "", ""), (5, -1, None, None)),
+        ("size", (5, 7, "s", "t"), (5, -1, None, None)),
+        ("size", (-1, 7, "s", "t"), (-1, -1, None, None)),
+        ("none", (5, 7, "s", "t"), (-1, -1, None, None)),
     ],
 )
-def test_what_is_checked(pin: str, known: tuple[Any, ...], checked: tuple[Any, ...]) -> None:
-    size, time, sample = known
-    numbers = np.array([1, 1, 0])
-    columns = [np.array([value] * 3, np.int64) for value in (size, time)]
+def test_what_is_checked(
+    home: str, pin: str, known: tuple[Any, ...], checked: tuple[Any, ...]
+) -> None:
     for distrusted in (False, True):
-        sizes, times, samples = apply_pins(
-            numbers, ["mtime", pin], [False, distrusted], *columns, [sample] * 3
-        )
-        seen = [*zip(sizes.tolist(), times.tolist(), samples or [None] * 3, strict=True)]
-        if distrusted and checked[1:] == (-1, None):
-            assert seen[0] == seen[1] == (*checked[:2], UNKNOWN)
+        seen = pinned(home, pin, known, distrusted)
+        if distrusted and checked[1:] == (-1, None, None):
+            assert seen[0] == seen[1] == (*checked[:2], UNKNOWN, None)
         else:
             assert seen[0] == seen[1] == checked
         assert seen[2][2] != UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("pin", "known", "checked"),
+    [
+        ("mtime", (5, 7, "s", "t"), (5, 7, None, "t")),
+        ("mtime", (5, -1, "s", "t"), (5, -1, None, "t")),
+        ("sample", (5, -1, "", "t"), (5, -1, None, "t")),
+    ],
+)
+def test_entity_tags_are_of_the_network(
+    pin: str, known: tuple[Any, ...], checked: tuple[Any, ...]
+) -> None:
+    """A file of this machine has none: for a copy here, they say nothing."""
+    for distrusted in (False, True):
+        assert pinned("s3://bucket/", pin, known, distrusted)[0] == checked
+    tagged = pinned("/data/", pin, known, True)[0]
+    without = pinned("/data/", pin, (*known[:3], ""), True)[0]
+    assert tagged == without
+
+
+def pinned(home: str, pin: str, known: tuple[Any, ...], distrusted: bool) -> list[tuple[Any, ...]]:
+    size, time, sample, etag = known
+    places = Places(("/x/", home), ("mtime", pin), (False, distrusted), (None, None))
+    columns = [np.array([value] * 3, np.int64) for value in (size, time)]
+    sizes, times, samples, etags = apply_pins(
+        np.array([1, 1, 0]), places, *columns, [sample] * 3, [etag] * 3
+    )
+    return [
+        *zip(
+            sizes.tolist(), times.tolist(), samples or [None] * 3, etags or [None] * 3, strict=True
+        )
+    ]
+
+
 def test_no_sources() -> None:
     none = np.zeros(0, np.int64)
-    assert apply_pins(none, [], [], none, none, [])[2] is None
+    assert apply_pins(none, Places((), (), (), ()), none, none, [], [])[2:] == (None, None)
 
 
 @pytest.mark.parametrize("said", ["/data", ["/data"], 5])

@@ -39,7 +39,7 @@ def plan(
 def again(sources: Sources, store: str, opened: str | None = None) -> list[str]:
     """Paths of the sources of a store that was written at one path, and opened at another."""
     containers, places = plan_containers(sources, store)
-    locations, _ = resolve(containers, opened or store)
+    locations = resolve(containers, opened or store).locations
     return [locations[number] + key for number, key in places]
 
 
@@ -206,7 +206,7 @@ def test_store_and_sources_move_together(tmp_path: Path, suffix: str) -> None:
     containers, places = plan_containers(sources, f"{old}/stores/x{suffix}")
     new.parent.mkdir(parents=True)
     shutil.move(old, new)
-    locations, _ = resolve(containers, f"{new}/stores/x{suffix}")
+    locations = resolve(containers, f"{new}/stores/x{suffix}").locations
     assert names([locations[n] + key for n, key in places]) == ["a.nc", "b.nc", "c.nc"]
 
 

@@ -52,7 +52,7 @@ class Store:
     def __post_init__(self) -> None:
         self.root = json.loads((self.path / "__intarsia__/root.json").read_text())
         assert self.root["format"] == "intarsia"
-        assert self.root["version"] == "unstable-1"
+        assert self.root["version"] == "unstable-2"
         assert self.root["digest"] == digest(self.root)
 
     # -- chapters 6 and 7: runs of bytes, tables ---------------------------------------------------

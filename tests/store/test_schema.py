@@ -77,7 +77,7 @@ TABLE = f"{VIRTUAL} segments 0 table"
 
 DAMAGES = {
     "another format": change("format", "zarr"),
-    "another version": change("version", "unstable-2"),
+    "another version": change("version", "unstable-1"),
     "no digest": change("digest", ...),
     "half a digest": change("digest", "ab" * 16),
     "an unknown key": change("more", 1),

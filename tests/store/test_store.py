@@ -332,7 +332,7 @@ def changed_root(place: Path, change: Any) -> None:
     change(document)
     for key in ("format", "version", "digest"):
         value = document.pop(key)
-        if key == "version" and value != "unstable-1":
+        if key == "version" and value != "unstable-2":
             (place / ROOT).write_bytes(json.dumps({**document, "format": "intarsia", key: value,
                                                    "digest": ""}).encode())  # fmt: skip
             return
@@ -343,7 +343,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "s.intarsia"
     write(place, {"/": group(virtual(tmp_path / "data"))})
     changed_root(place, lambda document: document.update(version="2.0"))
-    with pytest.raises(NotAStore, match=r"version '2\.0'.*unstable-1"):
+    with pytest.raises(NotAStore, match=r"version '2\.0'.*unstable-2"):
         read(place)
 
 

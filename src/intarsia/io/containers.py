@@ -8,40 +8,42 @@ system, and ending in ``/``:
   ``./``, or with as many ``../`` as are needed; ``.`` and ``..`` stand nowhere else. The store's
   folder is taken without its symbolic links, and that of the file where the store's own path is
   one; links further down are followed.
-- ``s3://bucket/sst/``: another place of the network.
+- ``s3://bucket/sst/``: a place of the network, and with it how that is reached, as far as it may be
+  told.
 
 A store is data from a stranger. What it says by itself reaches nowhere but to relative locations,
-on its own host; any other place has to be named by the caller. A store on this machine may say
-``../../../etc/``, though. What lies outside its folder is therefore only read if the store proves
-to know it: by its modification time or by a sample of its content.
+on its own host, and to what is public in the network (see `intarsia.io.reach`); any other place has
+to be named by the caller (see `intarsia.io.overrides`). A store on this machine may say
+``../../../etc/``, though, or the bucket of its reader. What lies outside its folder, and what is
+read with the reader's credentials, is therefore only read if the store proves to know it: by its
+modification time, its entity tag, or a sample of its content.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import StoreError, UnsafeStore
+from intarsia.errors import IntarsiaError, StoreError, UnsafeStore
+from intarsia.io.access import access_of
+from intarsia.io.overrides import Override, settle, slashed
+from intarsia.io.paths import is_url
+from intarsia.io.reach import MAX_LOCATION, Option, check_reach
 from intarsia.io.sampling import UNKNOWN
+from intarsia.references import Access
 
-type Pin = Literal["mtime", "size", "sample", "none"]
-type Override = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
 type IntArray = npt.NDArray[np.int64]
 
-PINS = ("mtime", "size", "sample", "none")
-"""What is checked of a source when it is read: size and time; size; size and content; nothing."""
-
 MAX_CONTAINERS = 1_000
-MAX_KEY = 4_096
+MAX_KEY = MAX_LOCATION
 """Characters of a location or key."""
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _RELATIVE = re.compile(r"(\./|(?:\.\./){1,256})((?:[^/]+/)*)")
 NAME = re.compile(r"[\w.-]{1,64}")
 _FLAWS = [
@@ -65,13 +67,17 @@ class Container:
     location
         Where it is, as the store says (see the module).
     pin
-        What is checked of its sources: ``"mtime"`` (size and modification time), ``"size"``,
-        ``"sample"`` (size and sampled content) or ``"none"``.
+        What is checked of its sources: ``"mtime"`` (size, and modification time and entity tag
+        as far as they are known), ``"size"``, ``"sample"`` (size and sampled content) or
+        ``"none"``.
+    access
+        How it is reached, where it is a URL: options that are no secrets.
     """
 
     name: str
     location: str
     pin: str = "mtime"
+    access: tuple[tuple[str, Option], ...] = ()
 
     @property
     def outside(self) -> bool:
@@ -79,74 +85,38 @@ class Container:
         return not self.location.startswith("./")
 
 
-def slashed(path: str) -> str:
-    """The path of a folder, ending in ``/``, and with no other separator."""
-    path = path.replace(os.sep, "/")
-    return path if path.endswith("/") else path + "/"
+class Places(NamedTuple):
+    """Where the containers of a store are, and what that means for their sources.
 
-
-def absolute(place: str | os.PathLike[str]) -> str:
-    """A place that the caller names, ending in ``/``; paths are relative to the working folder."""
-    text = os.fspath(place) if isinstance(place, str | os.PathLike) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not isinstance(text, str) or not text:
-        raise StoreError(f"{place!r} is not the place of a container")
-    if text.startswith("file://"):
-        text = unquote(urlsplit(text).path)
-    if SCHEME.match(text):
-        return slashed(text)
-    return slashed(os.path.abspath(os.path.expanduser(text)))
-
-
-def check_mapping(containers: object) -> None:
-    """Refuse containers that are not said by name.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a mapping nor None.
-    """
-    if containers is not None and not isinstance(containers, Mapping):
-        raise TypeError(
-            f"containers must be a mapping of names to places, got {containers!r}: "
-            "containers={'sst': '/data/sst'}"
-        )
-
-
-def settle(overrides: Mapping[str, Override] | None) -> dict[str, dict[str, str]]:
-    """What a caller says of containers, in one form that means the same in other processes.
+    It says the same in other processes. Of secrets, it holds those that the caller gave.
 
     Parameters
     ----------
-    overrides
-        For each name a location, or a mapping with ``location``, ``pin`` or both.
-
-    Raises
-    ------
-    TypeError
-        If it is no mapping.
-    StoreError
-        If it says anything else.
+    locations
+        Absolute paths, or URLs, that end in ``/``.
+    pins
+        What is checked of their sources: one of `PINS` each.
+    untrusted
+        Whether their sources are only read if the store proves to know them.
+    accesses
+        How they are reached.
     """
-    check_mapping(overrides)
-    settled: dict[str, dict[str, str]] = {}
-    for name, override in (overrides or {}).items():
-        told = dict(override) if isinstance(override, Mapping) else {"location": override}
-        if not told or told.keys() - {"location", "pin"} or told.get("pin", "mtime") not in PINS:
-            raise StoreError(
-                f"the container {name!r} can't be {override!r}",
-                remedy=f"give a location, or location and pin, one of {', '.join(PINS)}",
-            )
-        own = {"location": absolute(told["location"])} if "location" in told else {}
-        settled[name] = own | ({"pin": str(told["pin"])} if "pin" in told else {})
-    return settled
+
+    locations: tuple[str, ...]
+    pins: tuple[str, ...]
+    untrusted: tuple[bool, ...]
+    accesses: tuple[Access | None, ...]
 
 
 def resolve(
     containers: Sequence[Container],
     store_url: str,
     overrides: Mapping[str, Override] | None = None,
-) -> tuple[list[str], list[str]]:
-    """Where containers are, and what is checked of their sources.
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
+) -> Places:
+    """Where containers are, how they are reached, and what is checked of their sources.
 
     Parameters
     ----------
@@ -155,24 +125,21 @@ def resolve(
     store_url
         Absolute path or URL of the store.
     overrides
-        What the caller says of some, by name: a location, or a mapping with ``location``, ``pin``
-        or both. It is trusted.
-
-    Returns
-    -------
-    locations
-        Absolute paths, or URLs, that end in ``/``.
-    pins
-        One of `PINS` each.
+        What the caller says of some, by name (see `intarsia.io.overrides.settle`). It is trusted.
+        What a store says of how a place is reached says nothing of another location.
+    storage_options, registry
+        How URLs are reached, as for `open_dataset`, for all that `overrides` say nothing of.
+        Option by option, what the caller says goes before what the store says.
 
     Raises
     ------
     StoreError
         If the caller names a container that is not there.
     UnsafeStore
-        If a container that the caller says nothing of is not relative, climbs out of the store's
-        host, or lies outside the store's folder without its sources being pinned by more than
-        their size; or if a name or location is no such thing.
+        If a container that the caller gives no location for is not relative nor public (see
+        `intarsia.io.reach`), climbs out of the store's host, or lies outside the store's folder
+        without its sources being pinned by more than their size; or if a name or location is no
+        such thing.
     """
     said = settle(overrides)
     names = [container.name for container in containers]
@@ -188,18 +155,77 @@ def resolve(
             url=store_url,
             remedy=f"there are: {', '.join(names) or 'none'}",
         )
-    own = [said.get(container.name, {}) for container in containers]
-    return (
-        [
-            told["location"] if "location" in told else _located(container, store_url, bool(told))
-            for container, told in zip(containers, own, strict=True)
-        ],
-        [told.get("pin", container.pin) for container, told in zip(containers, own, strict=True)],
+    general = {"storage_options": storage_options, "registry": registry}
+    found = [_place(one, said.get(one.name, {}), general, store_url) for one in containers]
+    return Places(*zip(*found, strict=True)) if found else Places((), (), (), ())
+
+
+def _place(
+    container: Container, told: Mapping[str, Any], general: Mapping[str, Any], store_url: str
+) -> tuple[str, str, bool, Access | None]:
+    """What `Places` says of one container."""
+    pin = told.get("pin", container.pin)
+    own = {key: told[key] for key in general if key in told}
+    location = told.get("location", container.location)
+    if not is_url(location):
+        if own:
+            raise StoreError(
+                f"the container {container.name!r} is on this machine, where "
+                f"{next(iter(own))} says nothing",
+                url=store_url,
+            )
+        if "location" in told:
+            return location, pin, False, None
+        location = _located(container, store_url, bool(told))
+        return location, pin, container.outside and not told, None
+    try:
+        given = access_of(location, **(own or general)) if any((own or general).values()) else None
+    except IntarsiaError as error:
+        raise error.located(url=location[:200]) from error.__cause__
+    if "location" in told:
+        return location, pin, False, given
+    access = _reached(container, store_url, given)
+    anonymous = access is not None and (dict(access.options).get("skip_signature") is True)
+    # with credentials, a stranger's store could show what only their owner may see
+    untrusted = not told and not location.startswith("https:") and not anonymous
+    return location, pin, untrusted, access
+
+
+def _reached(container: Container, store_url: str, given: Access | None) -> Access | None:
+    """How a place is reached that the store names, if the caller need not do so."""
+    own = dict(given.options) if given is not None else {}
+    if own and container.location.startswith("http"):
+        raise StoreError(
+            f"what the storage_options hold would be sent to a host that the store names, not you: "
+            f"that of the container {container.name!r}, {container.location[:200]!r}",
+            url=store_url,
+            remedy=f"name the place, too: containers={{{container.name!r}: {{'location': ..., "
+            "'storage_options': ...}}",
+        )
+    options = {name: value for name, value in container.access if name not in own}
+    if given is not None and given.store is not None:
+        options = {}
+    try:
+        guarded = check_reach(container.location, options)
+    except UnsafeStore as error:
+        raise _refused(container, store_url, error, "place") from error
+    if given is not None and given.store is not None:
+        return given
+    merged = tuple(sorted((options | own).items()))
+    return Access(merged, guarded=guarded) if merged or guarded else None
+
+
+def _refused(container: Container, store_url: str, error: UnsafeStore, said: str) -> UnsafeStore:
+    return UnsafeStore(
+        f"the container {container.name!r}, {container.location[:200]!r}, {error.reason}",
+        url=store_url,
+        remedy=error.remedy
+        or f"if you trust it, say so: containers={{{container.name!r}: {said}}}",
     )
 
 
 def _located(container: Container, store_url: str, trusted: bool) -> str:
-    """Where a container is that the caller gives no location for."""
+    """Where a container is that the caller gives no location for, and that is no URL."""
     weak = container.outside and not trusted and container.pin not in ("mtime", "sample")
     try:
         climb, down = parse_location(container.location)
@@ -208,11 +234,7 @@ def _located(container: Container, store_url: str, trusted: bool) -> str:
         return _joined(store_url, climb, down)
     except UnsafeStore as error:
         said = f"{{'pin': {container.pin!r}}}" if weak else "place"
-        raise UnsafeStore(
-            f"the container {container.name!r}, {container.location[:200]!r}, {error.reason}",
-            url=store_url,
-            remedy=f"if you trust it, say so: containers={{{container.name!r}: {said}}}",
-        ) from error
+        raise _refused(container, store_url, error, said) from error
 
 
 def parse_location(location: str) -> tuple[int, str]:
@@ -230,7 +252,7 @@ def parse_location(location: str) -> tuple[int, str]:
     """
     match = _RELATIVE.fullmatch(location) if len(location) <= MAX_KEY else None
     if match is None:
-        raise UnsafeStore("is not relative to the store")
+        raise UnsafeStore("is neither relative to the store nor the URL of a folder")
     if match[2]:
         try:
             check_keys([match[2][:-1]])
@@ -243,7 +265,7 @@ def _joined(store_url: str, climb: int, down: str) -> str:
     """The folder that lies there, seen from the folder that a store lies in."""
     if store_url.startswith("file://"):
         store_url = unquote(urlsplit(store_url).path)
-    if not SCHEME.match(store_url):
+    if not is_url(store_url):
         folder = os.path.dirname(os.path.realpath(store_url))
         return slashed(os.path.normpath(os.path.join(folder, "../" * climb, down)))
     parts = urlsplit(store_url)
@@ -254,57 +276,55 @@ def _joined(store_url: str, climb: int, down: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/{above}{down}"
 
 
-def untrusted(
-    containers: Iterable[Container], overrides: Mapping[str, Override] | None = None
-) -> list[bool]:
-    """Which containers' sources are only read if the store proves to know them."""
-    said = overrides or {}
-    return [container.outside and container.name not in said for container in containers]
-
-
 def apply_pins(
     numbers: IntArray,
-    pins: Sequence[str],
-    untrusted: Sequence[bool],
+    places: Places,
     sizes: IntArray,
     mtimes_ns: IntArray,
     samples: Sequence[str | None],
-) -> tuple[IntArray, IntArray, tuple[str | None, ...] | None]:
+    etags: Sequence[str | None],
+) -> tuple[IntArray, IntArray, tuple[str | None, ...] | None, tuple[str | None, ...] | None]:
     """What is to be checked of each source, of what the store knows of it.
 
-    Where the policy asks for a time or sample that is not known, the other one is checked.
+    Where the policy asks for a time or sample that is not known, the other one is checked. The
+    entity tag goes with the time; files of this machine have none.
 
     Parameters
     ----------
     numbers
         Of each source's container.
-    pins, untrusted
-        Of each container, as `resolve` and `untrusted` give them.
-    sizes, mtimes_ns, samples
+    places
+        Of the containers.
+    sizes, mtimes_ns, samples, etags
         Of each source, as the store has them; -1, and None or empty, where not known.
 
     Returns
     -------
-    sizes, mtimes_ns, samples
+    sizes, mtimes_ns, samples, etags
         With -1 and None where nothing is checked. A source that must not be read, as nothing pins
         it, has a sample that no file has.
     """
     if not len(numbers):
-        return sizes, mtimes_ns, None
-    policy = np.array(pins)[numbers]
+        return sizes, mtimes_ns, None, None
+    policy = np.array(places.pins)[numbers]
+    remote = np.array([is_url(location) for location in places.locations], bool)[numbers]
     has_sample = np.array([bool(sample) for sample in samples], bool)
+    has_etag = np.array([bool(etag) for etag in etags], bool) & remote
     has_time = mtimes_ns >= 0
-    timed = has_time & ((policy == "mtime") | (policy == "sample") & ~has_sample)
-    sampled = has_sample & ((policy == "sample") | (policy == "mtime") & ~has_time)
-    refused = np.array(untrusted, bool)[numbers] & ~timed & ~sampled
+    dated = (policy == "mtime") | (policy == "sample") & ~has_sample
+    timed, tagged = has_time & dated, has_etag & dated
+    sampled = has_sample & ((policy == "sample") | (policy == "mtime") & ~has_time & ~has_etag)
+    refused = np.array(places.untrusted, bool)[numbers] & ~timed & ~sampled & ~tagged
     kept = [
         UNKNOWN if no else sample if yes else None
         for sample, yes, no in zip(samples, sampled.tolist(), refused.tolist(), strict=True)
     ]
+    tags = [etag if yes else None for etag, yes in zip(etags, tagged.tolist(), strict=True)]
     return (
         np.where(policy == "none", -1, sizes),
         np.where(timed, mtimes_ns, -1),
         tuple(kept) if any(kept) else None,
+        tuple(tags) if any(tags) else None,
     )
 
 

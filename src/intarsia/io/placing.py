@@ -12,19 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from urllib.parse import urlsplit, urlunsplit
 
-from intarsia.errors import StoreError
-from intarsia.io.containers import (
-    MAX_CONTAINERS,
-    NAME,
-    SCHEME,
-    Container,
-    absolute,
-    check_keys,
-    check_mapping,
-    parse_location,
-    slashed,
-)
-from intarsia.references import Sources
+from intarsia.errors import StoreError, UnsafeStore
+from intarsia.io.containers import MAX_CONTAINERS, NAME, Container, check_keys, parse_location
+from intarsia.io.overrides import absolute, check_mapping, slashed
+from intarsia.io.paths import is_url
+from intarsia.io.reach import Option, check_location, told_options
+from intarsia.references import Access, Sources
+
+type Told = tuple[tuple[str, Option], ...]
+"""How a place is reached, as far as it is told."""
 
 FEW = 16
 """Folders side by side that become containers of their own, where their parent is too wide."""
@@ -45,7 +41,9 @@ def plan_containers(
     Sources below a place that the caller names go there, the longest path first. The others go
     into one container for all that lie in or below the store's folder, and one for the rest: the
     deepest folder common to them. Where that would be the root of the file system or right below
-    it (``/data/``), the folders in it are containers instead, unless they are many.
+    it (``/data/``), the folders in it are containers instead, unless they are many. Of URLs, each
+    host or bucket has its own. Sources that are reached in different ways are never in one
+    container.
 
     Parameters
     ----------
@@ -71,8 +69,8 @@ def plan_containers(
     UnsafeStore
         If the name of a source could not be read again.
     """
-    where = [_split(url) for url in map(sources.url, range(len(sources)))]
-    folders = sorted({folder for folder, _ in where})
+    where = [_split(sources.url(n), _access(sources, n)) for n in range(len(sources))]
+    folders = sorted({folder for folder, _, _ in where})
     homes: dict[str, str] = {}  # of the containers, by name; by path where the name is to be found
     roots: dict[str, str] = {}  # paths to what is a key of `homes`
     check_mapping(named)
@@ -83,8 +81,8 @@ def plan_containers(
                 remedy="use letters, digits and _ . -, 64 at most",
             )
         home = absolute(place)
-        home = _cleaned(home) if SCHEME.match(home) else home
-        spellings = {home} if SCHEME.match(home) else {home, slashed(os.path.realpath(home))}
+        home = _cleaned(home)[0] if is_url(home) else home
+        spellings = {home} if is_url(home) else {home, slashed(os.path.realpath(home))}
         if not any(folder.startswith(root) for folder in folders for root in spellings):
             raise StoreError(f"no source lies in the container {name!r}", url=home)
         homes[name] = home
@@ -96,57 +94,114 @@ def plan_containers(
 
     longest = sorted(roots, key=len, reverse=True)
     root_of = {folder: next(filter(folder.startswith, longest)) for folder in folders}
-    used = {roots[root] for root in root_of.values()}
-    numbers = {key: number for number, key in enumerate(key for key in homes if key in used)}
+    used = {(roots[root_of[folder]], how) for folder, _, how in where}
+    order = {key: number for number, key in enumerate(homes)}
+    numbers = {
+        key: number
+        for number, key in enumerate(sorted(used, key=lambda it: (order[it[0]], repr(it[1]))))
+    }
     base = os.path.realpath(parent)
-    names = set(numbers)
+    names = {key for key, _ in used}  # also those that are still to be found: none is a name
+    taken: set[str] = set()
     containers: list[Container] = []
-    for key in numbers:
+    for key, how in numbers:
         home = homes[key]
-        location = home if SCHEME.match(home) else _relative(home, base)
-        name = _name(location, names) if key == home else key
-        names.add(name)
-        containers.append(Container(name, location))
+        location = home if is_url(home) else _relative(home, base)
+        if key == home or key in taken:
+            name = _name(location if key == home else key, names | taken)
+        else:
+            name = key
+        taken.add(name)
+        containers.append(Container(name, location, access=how))
     places = [
-        (numbers[roots[root_of[folder]]], folder[len(root_of[folder]) :] + key)
-        for folder, key in where
+        (numbers[roots[root_of[folder]], how], folder[len(root_of[folder]) :] + key)
+        for folder, key, how in where
     ]
     for container in containers:
-        if not SCHEME.match(container.location):
+        if is_url(container.location):
+            check_location(container.location)
+        else:
             parse_location(container.location)
     check_keys([key for _, key in places])
     return containers, places
 
 
-def _split(url: str) -> tuple[str, str]:
-    """Folder, ending in ``/``, and name of a source."""
-    if SCHEME.match(url):
-        folder, _, key = _cleaned(url).rpartition("/")
-        return f"{folder}/", key
+def _access(sources: Sources, number: int) -> Access | None:
+    return None if sources.accesses is None else sources.accesses[number]
+
+
+def _split(url: str, access: Access | None) -> tuple[str, str, Told]:
+    """Folder, ending in ``/``, and name of a source, and how it is reached."""
+    if is_url(url):
+        clean, more = _cleaned(url)
+        folder, _, key = clean.rpartition("/")
+        return f"{folder}/", key, tuple(sorted((dict(more) | dict(told_options(access))).items()))
     if os.path.normpath(url) != url:  # where ``..`` leads depends on symbolic links
         url = os.path.join(os.path.realpath(os.path.dirname(url)), os.path.basename(url))
     folder, key = os.path.split(url)
-    return slashed(folder), key
+    return slashed(folder), key, ()
 
 
-def _cleaned(url: str) -> str:
-    """The URL without what lets one in."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    clean = urlunsplit((parts.scheme, host, parts.path, "", ""))
+_SPELLINGS = {"s3a": "s3", "gcs": "gs", **dict.fromkeys(("azure", "abfs", "abfss", "adl"), "az")}
+"""Schemes that mean the same as another one, which stores use."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ACCOUNT = re.compile(r"([^@/]+)@([a-z0-9]+)\.(?:dfs|blob)\.core\.windows\.net")
+
+
+def _cleaned(url: str) -> tuple[str, Told]:
+    """The URL without what lets one in, and what it says of how it is reached."""
+    if _CONTROL.search(url):  # the parser of URLs would leave some of them out
+        raise UnsafeStore(f"the name of a source has a control character: {url[:200]!r}")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise StoreError(f"the place of a source is no URL: {error}") from error
+    scheme = _SPELLINGS.get(parts.scheme, parts.scheme)
+    host, more = parts.netloc.rpartition("@")[2], ()
+    if scheme == "az" and "@" in parts.netloc:
+        match = _ACCOUNT.fullmatch(parts.netloc)
+        if match is None:
+            raise StoreError("a source of Azure that no store can name", url=url.partition("?")[0])
+        host, more = match[1], (("account_name", match[2]),)
+    clean = urlunsplit((scheme, host, parts.path, "", ""))
     asked = [item.partition("=")[0] for item in parts.query.split("&") if item]
     kept = [name for name in asked if not _SIGNED.fullmatch(name)]
     if kept or parts.fragment or not host:
         what = f"its query ({', '.join(kept)})" if kept else "a part of its URL"
         raise StoreError(f"a source can't be named in a store without {what}", url=clean)
-    return clean
+    return clean, more
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^\s'\"<>]+")
+
+
+def without_secrets(text: str) -> str:
+    """A text that may be kept: URLs in it without user, password and query.
+
+    Examples
+    --------
+    >>> without_secrets("left out https://me:pw@host/a.nc?sig=abc: it is empty")
+    'left out https://host/a.nc: it is empty'
+    """
+    return _URL.sub(_bare, text)
+
+
+def _bare(match: re.Match[str]) -> str:
+    scheme, _, rest = match[0].partition("://")
+    rest, asked, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    if scheme not in ("abfs", "abfss"):
+        host = host.rpartition("@")[2]
+    end = query[len(query.rstrip(":;,.)")) :] if asked else ""  # of the sentence
+    return f"{scheme}://{host}{slash}{path}{end}"
 
 
 def _found(folders: Sequence[str], parent: str) -> list[str]:
     """The containers that these folders suggest."""
     groups: dict[str, list[str]] = {"inside": [], "local": []}
     for folder in folders:
-        if SCHEME.match(folder):
+        if is_url(folder):
             groups.setdefault("/".join(folder.split("/")[:3]), []).append(folder)
         else:
             is_inside = parent != "/" and folder.startswith(parent)
@@ -226,7 +281,7 @@ def is_own_source(path: str, sources: Sources) -> str | None:
 
     folders: dict[str, bool] = {}
     for url in map(sources.url, range(len(sources))):
-        if SCHEME.match(url):
+        if is_url(url):
             continue
         if (
             url == path

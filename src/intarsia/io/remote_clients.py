@@ -27,6 +27,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from intarsia.errors import SourceUnreadable, UnsupportedError
 from intarsia.io.access import HEADER, family_of
+from intarsia.io.reach import check_addresses
 from intarsia.references import Access
 
 __all__ = ["Patience", "client_of", "forget_clients", "patience"]
@@ -94,6 +95,8 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
     root, key = _split(url)
     found = _clients.get((root, access))
     if found is None:
+        if access is not None and access.guarded:
+            check_addresses(url)
         with _lock:
             found = _clients.get((root, access))
             if found is None:
@@ -172,7 +175,8 @@ def _made(root: str, access: Access | None, url: str) -> Any:
     family = family_of(root)
     try:
         if family == "http":
-            client["allow_http"] = True  # the URL says so itself
+            guarded = access is not None and access.guarded
+            client["allow_http"] = not guarded  # the URL says so itself; but no redirection may
             return HTTPStore(root, **common)
         name = urlsplit(root).netloc
         if family == "s3":

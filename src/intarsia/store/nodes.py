@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,3 +69,28 @@ class Group:
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     attrs: dict[str, Any] = field(default_factory=dict[str, Any])
     encoding: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class LazyGroups(Mapping[str, Group]):
+    """Groups by absolute path, each read when it is asked for.
+
+    Parameters
+    ----------
+    paths
+        Of all groups.
+    read
+        Gives the group of a path.
+    """
+
+    def __init__(self, paths: Sequence[str], read: Callable[[str], Group]) -> None:
+        self._paths = paths
+        self._read = read
+
+    def __getitem__(self, path: str) -> Group:
+        return self._read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)

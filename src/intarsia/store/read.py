@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
 from intarsia.array import VirtualArray
 from intarsia.encoding import Encoding
-from intarsia.errors import IntarsiaError, StoreError, StoreReplaced
-from intarsia.io.containers import Container, check_keys, resolve, settle, untrusted
-from intarsia.io.paths import local_path
+from intarsia.errors import (
+    IntarsiaError,
+    StoreError,
+    StoreReplaced,
+    UnsupportedError,
+)
+from intarsia.io.containers import Places, check_keys, resolve
+from intarsia.io.paths import is_url, place_of
 from intarsia.references import Sources
 from intarsia.segments import Segments
-from intarsia.store.attributes import mapping_from_json
 from intarsia.store.copies import read_values
+from intarsia.store.described import (
+    check_sizes,
+    containers_of,
+    dtype_of,
+    grid_of,
+    mapping_of,
+)
 from intarsia.store.grid import Grid
 from intarsia.store.names import is_node_name
-from intarsia.store.nodes import Group, Variable
+from intarsia.store.nodes import Group, LazyGroups, Variable
 from intarsia.store.objects import open_objects
 from intarsia.store.parsing import Reader
 from intarsia.store.root import read_root
@@ -31,9 +39,6 @@ from intarsia.store.unpacking import SourceRows, check_shape, read_cases, read_s
 from intarsia.store.values import restored
 
 type Overrides = Mapping[str, Any]
-
-_DTYPE = re.compile(r"[<>|][biufc][0-9]{1,2}")
-"""Types that a virtual variable can have."""
 
 ATTEMPTS = 5
 """How often a store is read anew, where it is replaced while it is read."""
@@ -48,18 +53,40 @@ class Stored:
         Absolute path.
     containers
         Where containers are now, by name; the others are where the store says.
+    storage_options, registry
+        How sources of the network are reached (see `intarsia.io.containers.resolve`).
+    places
+        Where containers are, and how they are reached, in place of all of these: what was found
+        when this store was opened before.
     """
 
-    def __init__(self, path: str, containers: Overrides | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        containers: Overrides | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        registry: Any = None,
+        places: Places | None = None,
+    ) -> None:
         self.url = path
         self._objects = open_objects(path)
-        self._overrides = settle(containers)
         self._root = read_root(self._objects)
         self._root.only("format", "version", "digest", "groups", "containers", "sources", "cases")
         self.digest = self._root.text("digest")
         self._objects.replaced = self._replaced
-        self.containers = _containers(self._root)
-        self.locations, self.pins = resolve(self.containers, path, self._overrides)
+        self.containers = containers_of(self._root)
+        if places is not None and len(places.locations) != len(self.containers):
+            raise StoreReplaced(
+                "the store was replaced after it was opened", url=path, remedy="open it again"
+            )
+        self.places = places or resolve(
+            self.containers,
+            path,
+            containers,
+            storage_options=storage_options,
+            registry=registry,
+        )
         self._lock = RLock()
         self._sources: Sources | None = None
         self._cases: dict[str, Encoding] | None = None
@@ -77,7 +104,7 @@ class Stored:
     @property
     def groups(self) -> Mapping[str, Group]:
         """The groups by absolute path; each is read when it is asked for."""
-        return _Groups(self)
+        return LazyGroups(self.group_paths, self.group)
 
     @property
     def group_paths(self) -> list[str]:
@@ -92,9 +119,8 @@ class Stored:
                 told = self._root.child("sources")
                 rows = SourceRows(told, self._objects)
                 check_keys(rows.keys, self.url)
-                self._sources = rows.placed(
-                    self.locations, self.pins, untrusted(self.containers, self._overrides)
-                )
+                rows.check_queries([is_url(container.location) for container in self.containers])
+                self._sources = rows.placed(self.places)
             return self._sources
 
     @property
@@ -126,8 +152,8 @@ class Stored:
                 variables[name] = self._variable(path, name, variable)
             except IntarsiaError as error:
                 raise error.located(url=self.url, array=name) from error.__cause__
-        _check_sizes(told, variables)
-        return Group(variables, _mapping(told, "attributes"), _mapping(told, "encoding"))
+        check_sizes(told, variables)
+        return Group(variables, mapping_of(told, "attributes"), mapping_of(told, "encoding"))
 
     def segments(self, group: str, name: str) -> Segments:
         """Segments of a virtual variable, read once."""
@@ -138,8 +164,8 @@ class Stored:
             told = self._virtual(group, name)
             variable = self._variable_of(group, name)
             shape = check_shape(variable)
-            dtype = _dtype(told)
-            reopen = partial(_table, self.url, self.digest, self._overrides, group, name)
+            dtype = dtype_of(told)
+            reopen = partial(_table, self.url, self.digest, self.places, group, name)
             try:
                 found = read_segments(
                     told, self._objects, shape, dtype, self.cases, self.sources, reopen
@@ -153,7 +179,7 @@ class Stored:
         """Encodings of a virtual variable; no table of it is read."""
         found: list[Encoding] = []
         told = self._virtual(group, name)
-        dtype = _dtype(told)
+        dtype = dtype_of(told)
         for case in told.listed("cases"):
             key = case.text("case")
             if key not in self.cases:
@@ -204,12 +230,12 @@ class Stored:
             virtual = self._virtual(group, name)
             data: Any = VirtualArray.deferred(
                 shape,
-                _dtype(virtual),
+                dtype_of(virtual),
                 _Deferred(self, group, name),
                 virtual.text("source_name") or None,
                 virtual.texts("notes"),
             )
-            grid = _grid(virtual.child("grid"), shape)
+            grid = grid_of(virtual.child("grid"), shape)
         else:
             values = read_values(told.child("values"), self._objects)
             try:
@@ -221,8 +247,8 @@ class Stored:
         return Variable(
             dims,
             data,
-            _mapping(told, "attributes"),
-            _mapping(told, "encoding"),
+            mapping_of(told, "attributes"),
+            mapping_of(told, "encoding"),
             told.boolean("coordinate"),
             grid,
         )
@@ -234,22 +260,6 @@ class Stored:
         except (StoreError, OSError):
             return False
         return now != self.digest
-
-
-class _Groups(Mapping[str, Group]):
-    """The groups of a store, each read when it is asked for."""
-
-    def __init__(self, stored: Stored) -> None:
-        self._stored = stored
-
-    def __getitem__(self, path: str) -> Group:
-        return self._stored.group(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stored.group_paths)
-
-    def __len__(self) -> int:
-        return len(self._stored.group_paths)
 
 
 class _Deferred:
@@ -267,39 +277,57 @@ class _Deferred:
 
     def __reduce__(self) -> tuple[Any, ...]:
         stored = self._stored
-        where = (stored.url, stored.digest, stored._overrides)  # pyright: ignore[reportPrivateUsage]
+        where = (stored.url, stored.digest, stored.places)
         return _deferred, (*where, self._group, self._name)
 
 
-def _deferred(url: str, digest: str, overrides: Overrides, group: str, name: str) -> _Deferred:
-    return _Deferred(_known(url, digest, overrides), group, name)
+def _deferred(url: str, digest: str, places: Places, group: str, name: str) -> _Deferred:
+    return _Deferred(_known(url, digest, places), group, name)
 
 
-def _table(url: str, digest: str, overrides: Overrides, group: str, name: str) -> Table:
-    return _known(url, digest, overrides).references(group, name)
+def _table(url: str, digest: str, places: Places, group: str, name: str) -> Table:
+    return _known(url, digest, places).references(group, name)
 
 
-_opened: dict[tuple[str, str, str], Stored] = {}
+_opened: dict[tuple[str, str, Places], Stored] = {}
 """Stores that were opened again because something of them crossed processes."""
 
 
-def _known(url: str, digest: str, overrides: Overrides) -> Stored:
-    """The store that something pickled belongs to; refused where it is no longer that one."""
-    key = (url, digest, repr(sorted(overrides.items())))
+def _known(url: str, digest: str, places: Places) -> Stored:
+    """The store that something pickled belongs to, opened once."""
+    key = (url, digest, places)
     stored = _opened.get(key)
     if stored is None:
-        stored = Stored(url, overrides)
-        if stored.digest != digest:
-            raise StoreReplaced(
-                "the store was replaced after it was opened", url=url, remedy="open it again"
-            )
+        stored = reopened(url, digest, places)
         while len(_opened) > 15:
             _opened.pop(next(iter(_opened)))
         _opened[key] = stored
     return stored
 
 
-def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -> Stored:
+def reopened(url: str, digest: str, places: Places) -> Stored:
+    """Open a store as it was open before.
+
+    Raises
+    ------
+    StoreReplaced
+        If another one is there now.
+    """
+    stored = Stored(url, places=places)
+    if stored.digest != digest:
+        raise StoreReplaced(
+            "the store was replaced after it was opened", url=url, remedy="open it again"
+        )
+    return stored
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    containers: Overrides | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
+) -> Stored:
     """Open a store, anew where it is replaced meanwhile. Only its root is read.
 
     Parameters
@@ -307,7 +335,10 @@ def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -
     path
         A local folder or zip file.
     containers
-        Where containers are now, by name: a place, or ``{"location": ..., "pin": ...}``.
+        Where containers are now, by name: a place, or a mapping with some of ``location``,
+        ``pin``, ``storage_options`` and ``registry``.
+    storage_options, registry
+        How those in the network are reached that `containers` says nothing of.
 
     Raises
     ------
@@ -315,82 +346,47 @@ def read(path: str | os.PathLike[str], *, containers: Overrides | None = None) -
         If there is no store.
     CorruptStore, UnsafeStore
         If it is damaged, or reaches for what it must not have.
+    UnsupportedError
+        If it is at a URL.
     """
-    place = local_path(path)
+    place = place_of(path)
+    if is_url(place):
+        raise UnsupportedError(
+            "a store is only read from this machine",
+            url=place.partition("?")[0],
+            remedy="copy it here; it is small",
+        )
+    told: dict[str, Any] = {"storage_options": storage_options, "registry": registry}
     for _ in range(ATTEMPTS - 1):
         try:
-            return Stored(place, containers)
+            return Stored(place, containers, **told)
         except StoreReplaced:
             continue
-    return Stored(place, containers)
+    return Stored(place, containers, **told)
 
 
-def read_group(
-    path: str | os.PathLike[str], group: str = "/", *, containers: Overrides | None = None
-) -> tuple[Stored, Group]:
+def read_group(path: str | os.PathLike[str], group: str = "/", **how: Any) -> tuple[Stored, Group]:
     """Open a store and read a group of it, anew where it is replaced meanwhile.
+
+    Parameters
+    ----------
+    path, **how
+        As for `read`.
+    group
+        Absolute path.
 
     Raises
     ------
     KeyError
         If there is no such group.
-    StoreError
+    StoreError, UnsupportedError
         As for `read`.
     """
     for _ in range(ATTEMPTS - 1):
         try:
-            stored = read(path, containers=containers)
+            stored = read(path, **how)
             return stored, stored.group(group)
         except StoreReplaced:
             continue
-    stored = read(path, containers=containers)
+    stored = read(path, **how)
     return stored, stored.group(group)
-
-
-def _containers(told: Reader) -> list[Container]:
-    found: list[Container] = []
-    for container in told.listed("containers"):
-        container.only("name", "location", "pin")
-        pin = container.choice("pin", ("mtime", "size", "sample", "none"))
-        found.append(Container(container.text("name"), container.text("location"), pin))
-    return found
-
-
-def _dtype(told: Reader) -> np.dtype[Any]:
-    text = told.text("dtype", 16)
-    try:
-        dtype = np.dtype(text) if _DTYPE.fullmatch(text) else None
-    except TypeError as error:
-        raise told.error(f"no such type: {text!r}", "dtype") from error
-    if dtype is None or not dtype.isnative or dtype.str != text:
-        raise told.error(f"{text!r} can't be the type of a virtual variable", "dtype")
-    return dtype
-
-
-def _grid(told: Reader, shape: tuple[int, ...]) -> Grid:
-    told.only("chunks", "amplification_percent", "max_parts", "cells")
-    chunks = told.integers("chunks", 1)
-    if len(chunks) != len(shape):
-        raise told.error("a grid of other dimensions than the array's", "chunks")
-    return Grid(
-        chunks,
-        told.integer("amplification_percent", 0) / 100,
-        told.integer("max_parts", 0),
-        told.integer("cells", 0),
-    )
-
-
-def _mapping(told: Reader, key: str) -> dict[str, Any]:
-    try:
-        return mapping_from_json(told.child(key).value)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise told.error(str(error), key) from error
-
-
-def _check_sizes(told: Reader, variables: Mapping[str, Variable]) -> None:
-    """One length per dimension name, in all variables of a group."""
-    sizes: dict[str, int] = {}
-    for name, variable in variables.items():
-        for dim, size in zip(variable.dims, variable.shape, strict=True):
-            if sizes.setdefault(dim, size) != size:
-                raise told.error(f"the dimension {dim[:80]!r} of {name[:80]!r} has two lengths")

@@ -12,7 +12,7 @@ from intarsia.store.parsing import MAX_BYTES, Reader, parse
 
 FORMAT = "intarsia"
 
-VERSION = "unstable-1"
+VERSION = "unstable-2"
 """Version of the format. While it is unstable, a library reads the stores of its own version."""
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from intarsia.codecs.cases import case_key, encoding_of
 from intarsia.encoding import Case, Encoding
-from intarsia.errors import CorruptStore
-from intarsia.io.containers import apply_pins
+from intarsia.errors import CorruptStore, UnsafeStore
+from intarsia.io.containers import Places, apply_pins
 from intarsia.references import ABSENT, INLINE, STORED, References, Sources
 from intarsia.segments import Block, Fields, Segments
 from intarsia.segments.checking import check, check_cases
@@ -206,32 +206,45 @@ class SourceRows:
         chosen: list[int] = numbers.tolist()
         self.scans = [scans[number] for number in chosen]
 
-    def placed(
-        self, locations: Sequence[str], pins: Sequence[str], untrusted: Sequence[bool]
-    ) -> Sources:
-        """The sources, at the places where their containers are.
+    def check_queries(self, remote: Sequence[bool]) -> None:
+        """Refuse keys that ask a host for more than an object, in containers that are remote.
 
-        Parameters
-        ----------
-        locations, pins, untrusted
-            Of each container: where it is, which of what is known of a source is checked, and
-            whether something has to be.
+        Raises
+        ------
+        UnsafeStore
+            If there is one.
         """
+        if not any(remote):
+            return
         numbers: list[int] = self.containers.tolist()
-        if numbers and not 0 <= min(numbers) <= max(numbers) < len(locations):
+        for key, number in zip(self.keys, numbers, strict=True):
+            if ("?" in key or "#" in key) and 0 <= number < len(remote) and remote[number]:
+                raise UnsafeStore(f"the name of a source has a query or fragment: {key[:200]!r}")
+
+    def placed(self, places: Places) -> Sources:
+        """The sources, at the places where their containers are."""
+        numbers: list[int] = self.containers.tolist()
+        if numbers and not 0 <= min(numbers) <= max(numbers) < len(places.locations):
             raise CorruptStore("a source is in no container")
-        samples = self.samples or [""] * len(numbers)
-        sizes, mtimes_ns, kept = apply_pins(
-            self.containers, pins, untrusted, self.sizes, self.mtimes_ns, samples
+        nothing = [""] * len(numbers)
+        sizes, mtimes_ns, samples, etags = apply_pins(
+            self.containers,
+            places,
+            self.sizes,
+            self.mtimes_ns,
+            self.samples or nothing,
+            self.etags or nothing,
         )
+        accesses = [places.accesses[number] for number in numbers]
         return Sources(
-            tuple([locations[number] for number in numbers]),
+            tuple([places.locations[number] for number in numbers]),
             tuple(self.keys),
             sizes,
             mtimes_ns,
-            tuple([etag or None for etag in self.etags]) if self.etags else None,
-            kept,
+            etags,
+            samples,
             tuple(self.scans) if any(self.scans) else None,
+            tuple(accesses) if any(access is not None for access in accesses) else None,
         )
 
 

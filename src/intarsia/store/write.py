@@ -145,6 +145,7 @@ def write(
                 "name": container.name,
                 "location": container.location,
                 "pin": "sample" if sample else container.pin,
+                **({"access": dict(container.access)} if container.access else {}),
             }
             for container in planned
         ]

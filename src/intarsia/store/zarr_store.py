@@ -19,10 +19,11 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from intarsia.errors import StoreError, StoreReplaced
+from intarsia.errors import StoreError
+from intarsia.io.containers import Places
 from intarsia.store.grid import Grid
 from intarsia.store.nodes import Group
-from intarsia.store.read import Overrides, Stored, read
+from intarsia.store.read import Overrides, Stored, read, reopened
 from intarsia.store.view import GridChoice, View
 
 __all__ = ["IntarsiaStore", "open_store"]
@@ -41,8 +42,8 @@ class IntarsiaStore(Store):
     grid
         Chunk shapes in place of those that were chosen; see `open_store`.
     origin
-        The saved store that the groups are of, and where its containers are said to be: it stands
-        for them where stores are compared or pickled.
+        The saved store that the groups are of: it stands for them where stores are compared or
+        pickled.
     read_only
         It can't be anything else.
 
@@ -59,7 +60,7 @@ class IntarsiaStore(Store):
         groups: Mapping[str, Group],
         *,
         grid: GridChoice = None,
-        origin: tuple[Stored, Overrides] | None = None,
+        origin: Stored | None = None,
         read_only: bool = True,
     ) -> None:
         if not read_only:
@@ -68,7 +69,7 @@ class IntarsiaStore(Store):
         self._groups = groups
         self._grid = grid
         self._origin = origin
-        self._view = View(groups, grid, origin and origin[0].encodings)
+        self._view = View(groups, grid, origin and origin.encodings)
         _check_flag(self._view)
 
     def __repr__(self) -> str:
@@ -79,14 +80,14 @@ class IntarsiaStore(Store):
 
     @property
     def _where(self) -> str:
-        return self._origin[0].url if self._origin else "in memory"
+        return self._origin.url if self._origin else "in memory"
 
     @cached_property
     def _token(self) -> tuple[Any, ...]:
         """What is equal in stores that show the same."""
         if self._origin is not None:
-            stored, containers = self._origin
-            return stored.url, stored.digest, repr(sorted(containers.items()))
+            stored = self._origin
+            return stored.url, stored.digest, repr(stored.places)  # which tells no secrets
         return ("in memory", self._view.token())
 
     def __eq__(self, other: object) -> bool:
@@ -105,8 +106,8 @@ class IntarsiaStore(Store):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is None:
             return _remade, (dict(self._groups), self._grid)
-        stored, containers = self._origin
-        return _reopened, (stored.url, stored.digest, dict(containers), self._grid)
+        stored = self._origin
+        return _reopened, (stored.url, stored.digest, stored.places, self._grid)
 
     @property
     def supports_writes(self) -> bool:
@@ -240,6 +241,8 @@ def open_store(
     *,
     grid: GridChoice = None,
     containers: Overrides | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
 ) -> IntarsiaStore:
     """Open a saved store for zarr-python.
 
@@ -253,6 +256,8 @@ def open_store(
         arrays only with ``zarr.config.set({"array.rectilinear_chunks": True})``.
     containers : mapping, optional
         Where sources are now, as for `intarsia.open_dataset`.
+    storage_options, registry : optional
+        How sources of the network are reached, as for `intarsia.open_dataset`.
 
     Returns
     -------
@@ -269,19 +274,13 @@ def open_store(
     >>> z = zarr.open_group(intarsia.open_store("sst.intarsia"), mode="r")  # doctest: +SKIP
     >>> z["sst"][3, 2:5]  # doctest: +SKIP
     """
-    stored = read(path, containers=containers)
-    return IntarsiaStore(stored.groups, grid=grid, origin=(stored, dict(containers or {})))
+    stored = read(path, containers=containers, storage_options=storage_options, registry=registry)
+    return IntarsiaStore(stored.groups, grid=grid, origin=stored)
 
 
-def _reopened(
-    path: str, digest: str, containers: Mapping[str, Any], grid: GridChoice
-) -> IntarsiaStore:
-    stored = read(path, containers=containers)
-    if stored.digest != digest:
-        raise StoreReplaced(
-            "the store was replaced after it was opened", url=path, remedy="open it again"
-        )
-    return IntarsiaStore(stored.groups, grid=grid, origin=(stored, containers))
+def _reopened(path: str, digest: str, places: Places, grid: GridChoice) -> IntarsiaStore:
+    stored = reopened(path, digest, places)
+    return IntarsiaStore(stored.groups, grid=grid, origin=stored)
 
 
 def _remade(groups: Mapping[str, Group], grid: GridChoice) -> IntarsiaStore:

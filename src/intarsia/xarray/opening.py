@@ -129,6 +129,8 @@ def open_dataset(
             drop_variables=drop_variables,
             loadable_variables=loadable_variables,
             containers=containers,
+            storage_options=storage_options,
+            registry=registry,
             create_default_indexes=create_default_indexes,
             phony_dims=phony_dims,
             **decoders,

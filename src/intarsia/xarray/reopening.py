@@ -27,6 +27,8 @@ def reopened(
     drop_variables: str | Iterable[str] | None = None,
     loadable_variables: str | Iterable[str] | None = None,
     containers: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
     create_default_indexes: bool = True,
     **choices: Any,
 ) -> xr.Dataset:
@@ -38,6 +40,8 @@ def reopened(
         Absolute path of the store.
     group, drop_variables, loadable_variables, containers, create_default_indexes
         As for `open_dataset`.
+    storage_options, registry
+        How those sources are reached that are in the network, as for `open_dataset`.
     **choices
         How to decode; what is given has to be what was chosen when the sources were opened.
 
@@ -50,7 +54,9 @@ def reopened(
     """
     inside = "/" + "/".join(part for part in (group or "").split("/") if part)
     try:
-        _, content = read_group(path, inside, containers=containers)
+        _, content = read_group(
+            path, inside, containers=containers, storage_options=storage_options, registry=registry
+        )
     except KeyError as error:
         reason = f"the store has no group {inside!r}"
         raise StoreError(reason, url=path, remedy="see intarsia.open_datatree") from error
@@ -66,6 +72,8 @@ def reopened_groups(
     drop_variables: str | Iterable[str] | None = None,
     loadable_variables: str | Iterable[str] | None = None,
     containers: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
     create_default_indexes: bool = True,
     **choices: Any,
 ) -> dict[str, xr.Dataset]:
@@ -74,6 +82,7 @@ def reopened_groups(
     Parameters
     ----------
     path, group, drop_variables, loadable_variables, containers, create_default_indexes, **choices
+    storage_options, registry
         As for `reopened`.
 
     Returns
@@ -87,7 +96,8 @@ def reopened_groups(
         As for `reopened`.
     """
     inside = "/" + "/".join(part for part in (group or "").split("/") if part)
-    groups = _groups(path, containers, ATTEMPTS)
+    how = {"containers": containers, "storage_options": storage_options, "registry": registry}
+    groups = _groups(path, how, ATTEMPTS)
     if inside not in groups:
         raise StoreError(f"the store has no group {inside!r}", url=path)
     opening = _Opening(path, drop_variables, loadable_variables, choices)
@@ -101,14 +111,14 @@ def reopened_groups(
     return found
 
 
-def _groups(path: str, containers: Mapping[str, Any] | None, attempts: int) -> dict[str, Group]:
+def _groups(path: str, how: Mapping[str, Any], attempts: int) -> dict[str, Group]:
     """All groups, read anew where the store is replaced meanwhile."""
     try:
-        return dict(read(path, containers=containers).groups)
+        return dict(read(path, **how).groups)
     except StoreReplaced:
         if attempts == 1:
             raise
-    return _groups(path, containers, attempts - 1)
+    return _groups(path, how, attempts - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from intarsia.codecs.cases import case_json
 from intarsia.encoding import Case
 from intarsia.errors import UnsupportedError, UnsupportedVariable
 from intarsia.io.paths import local_path
+from intarsia.io.placing import without_secrets
 from intarsia.segments import CASE
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.write import Summary, write
@@ -282,6 +283,8 @@ def kept_encoding(encoding: Mapping[Hashable, Any]) -> dict[Any, Any]:
 class _Local:
     """Paths in remarks as they are seen from the store: no folders of the one who saves.
 
+    URLs in them are told without what lets one in.
+
     Parameters
     ----------
     path
@@ -306,6 +309,7 @@ class _Local:
 
     def text(self, remark: str) -> str:
         """A remark with the paths in it made relative."""
+        remark = without_secrets(remark)
         for folder in reversed(self._folders):
             near = os.path.relpath(folder, self._home)
             remark = remark.replace(folder, "" if near == "." else f"{near}/")

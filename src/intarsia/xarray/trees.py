@@ -114,6 +114,8 @@ def open_groups(
             drop_variables=drop_variables,
             loadable_variables=loadable_variables,
             containers=containers,
+            storage_options=storage_options,
+            registry=registry,
             create_default_indexes=create_default_indexes,
             phony_dims=phony_dims,
             **decoders,
