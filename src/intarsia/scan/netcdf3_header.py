@@ -227,13 +227,17 @@ class _Parser:
     def _name(self, what: str, known: set[str]) -> str:
         raw = self._padded(self._count("the letters of a name", 1)).rstrip(b"\0")
         if not raw or b"\0" in raw:
-            raise CorruptFile(f"the header is broken: {what} has the name {raw!r}", remedy=AGAIN)
+            raise CorruptFile(f"the header is broken: a {what} has the name {raw!r}", remedy=AGAIN)
         try:
             name = raw.decode("utf-8")
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            if self._width == 8:
+                reason = f"the header is broken: the name {raw!r} of a {what} is not UTF-8"
+                raise CorruptFile(reason, remedy=AGAIN) from error
             name = raw.decode("latin1")  # from before the format said which
         if name in known:
-            raise CorruptFile(f"the header is broken: there are two {what}s called {name!r}")
+            reason = f"the header is broken: there are two {what}s called {name!r}"
+            raise CorruptFile(reason, remedy=AGAIN)
         known.add(name)
         return name
 
