@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vector_arrays import ARRAYS, hdf5
+from vector_arrays import ARRAYS
 from vector_blocks import (
+    BITSHUFFLE,
     FLETCHER,
     WINDOW,
     ZLIB,
@@ -30,9 +31,11 @@ from vector_blocks import (
     shuffle,
     step,
 )
+from vector_filters import compressed, hdf5
 
 SPEC = Path(__file__).resolve().parents[1] / "spec" / "vectors"
 
+SNAPPY = [[32001, 0, [2, 2, 4, 192, 5, 1, 3], "blosc"]]
 PLAIN = case_of("uint8", WINDOW, raw(None), parameters=[("raw_fill", "|u1")])
 PACKED = case_of(
     "int16",
@@ -58,8 +61,7 @@ def cases() -> dict[str, Any]:
     """Cases with their canonical text and key; and what is refused as a case, and why."""
     found: dict[str, Any] = {key_of(case): case for case in (PLAIN, PACKED)}
     for make in ARRAYS.values():
-        for codec in json.loads(make()["zarr.json"])["codecs"]:
-            found |= codec.get("configuration", {}).get("cases", {})
+        found |= {key_of(case): case for case in _cases_of(make())}
     accepted = [
         {"case": case, "canonical": canonical(case), "key": key}
         for key, case in sorted(found.items())
@@ -105,12 +107,14 @@ def _refused_cases() -> Iterator[dict[str, Any]]:
         "why": "a byte order where there is none",
         "case": _edited(PLAIN, ("codecs", 1, "configuration"), {"endian": "little"}),
     }
-    (lzf,) = json.loads(hdf5("lzf")["zarr.json"])["codecs"][0]["configuration"]["cases"].values()
+    (lzf,) = _cases_of(hdf5("lzf"))
     inner = ("codecs", 2, "configuration")
     compound = "0300160200000800000078000000"
     for why, name, value in (
-        ("a HDF5 filter that is not known", "pipeline", [[32015, 0, [3], "zstd"]]),
+        ("a HDF5 filter that is not known", "pipeline", [[32013, 0, [], "zfp"]]),
         ("too many parameters of a HDF5 filter", "pipeline", [[32000, 0, [1, 2, 3, 4], ""]]),
+        ("blosc by a compressor that has to be asked for", "pipeline", SNAPPY),
+        ("szip after zstd", "pipeline", [[32015, 0, [], ""], [4, 0, [4, 8, 32, 48], ""]]),
         ("szip after lzf", "pipeline", [[32000, 0, [], ""], [4, 0, [4, 8, 32, 48], ""]]),
         ("a HDF5 datatype that is no number", "datatype", compound),
         ("HDF5 chunks without elements", "chunk_shape", [6, 0]),
@@ -118,9 +122,33 @@ def _refused_cases() -> Iterator[dict[str, Any]]:
         ("a fill that no filter depends on", "fill", "00000000"),
     ):
         yield {"why": why, "case": _edited(lzf, (*inner, name), value)}
+    (bits,) = _cases_of(compressed("bitshuffle"))
+    for why, configuration in (
+        ("bitshuffle without a configuration", ...),
+        ("bitshuffle that is told nothing of its blocks", {"elementsize": 2}),
+        ("bitshuffle that is told twice", {"elementsize": 2, "blocksize": 8, "compressor": "lz4"}),
+        ("bitshuffle by another compressor", {"elementsize": 2, "compressor": "zlib"}),
+        ("bitshuffle by no compressor", {"elementsize": 2, "compressor": None}),
+        ("bitshuffle of odd blocks", {"elementsize": 2, "blocksize": 12}),
+        ("bitshuffle of elements of no bytes", {"elementsize": 0, "compressor": "lz4"}),
+    ):
+        yield {"why": why, "case": _edited(bits, inner, configuration)}
+    for name in ("numcodecs.zstd", "numcodecs.blosc", "numcodecs.bz2", "intarsia.hdf5-lz4"):
+        codec = {"name": name, "configuration": {"level": 1}}
+        yield {"why": f"{name} with a level", "case": _edited(bits, ("codecs", 2), codec)}
+    for name in ("numcodecs.lz4", BITSHUFFLE.removeprefix("intarsia.")):
+        yield {
+            "why": f"{name}, which is no codec",
+            "case": _edited(bits, (*inner[:-1], "name"), name),
+        }
     both = copy.deepcopy(lzf)
     both["codecs"].append(ZLIB)
     yield {"why": "intarsia.hdf5 beside other filters", "case": both}
+
+
+def _cases_of(files: dict[str, bytes]) -> list[Any]:
+    codecs = json.loads(files["zarr.json"])["codecs"]
+    return [c for codec in codecs for c in codec.get("configuration", {}).get("cases", {}).values()]
 
 
 def _edited(case: Any, path: tuple[Any, ...], value: Any) -> Any:

@@ -22,6 +22,7 @@ from vector_blocks import (
     step,
     switch,
 )
+from vector_filters import COMPRESSED, HDF5, compressed, hdf5
 
 NAN = float("nan")
 
@@ -264,66 +265,6 @@ def cf_tests() -> dict[str, bytes]:
     return array(values, (4,), [codec, raw("little")], {"0": stored.tobytes()}, fill=False)
 
 
-STEPS = (np.arange(48) // 7).reshape(6, 8)
-"""What the chunks below hold, more or less. They were written by HDF5 2.0."""
-
-HDF5 = {
-    "lzf": (
-        "<i4",
-        STEPS,
-        "0300100800000400000000002000",
-        [[2, 1, [4], "shuffle"], [32000, 1, [4, 261, 192], "lzf"], [3, 0, [], "fletcher32"]],
-        None,
-        "0100006000000180000002800000038000000480000005800000066000602de0800001000080c86339",
-    ),
-    "szip": (
-        ">i2",
-        STEPS * STEPS,
-        "0300100900000200000000001000",
-        [[4, 1, [177, 8, 16, 8], "szip"]],
-        None,
-        "60000000080007220003f0c40013c01c400278001e40021803e0080066003f00",
-    ),
-    "nbit": (
-        ">i4",
-        STEPS - 3,
-        "0300100900000400000004000c00",
-        [[5, 0, [8, 0, 48, 1, 4, 1, 12, 4], "nbit"]],
-        None,
-        "ffdffdffdffdffdffdffdffeffeffeffeffeffeffefffffffffffffffffffff00000000000000000"
-        "000000100100100100100100100200200200200200200200300300300300300300",
-    ),
-    "scaleoffset": (
-        "<i4",
-        STEPS + 1000,
-        "0300100800000400000000002000",
-        [[6, 1, [2, 0, 48, 0, 4, 1, 0, 1, 7] + [0] * 11, "scaleoffset"]],
-        "07000000",
-        "0300000008e80300000000000000000000000000000000012492524924db6db924925b6db76db600",
-    ),
-}
-
-
-def hdf5(name: str) -> dict[str, bytes]:
-    """A chunk of which only the HDF5 library, or who does as it does, knows the filters."""
-    stored, values, datatype, pipeline, fill, data = HDF5[name]
-    dtype = np.dtype(stored)
-    codec = {
-        "name": "intarsia.hdf5",
-        "configuration": {
-            "pipeline": pipeline,
-            "datatype": datatype,
-            "chunk_shape": [6, 8],
-            "fill": fill,
-        },
-    }
-    endian = "big" if stored[0] == ">" else "little"
-    case = case_of(dtype.name, WINDOW, raw(endian), codec, parameters=[("raw_fill", stored)])
-    row = b"\0" * dtype.itemsize
-    part = Part(case, row, bytes.fromhex(data), 48, 0, (8, 1))
-    return array(values.astype(dtype.name), (6, 8), switch(case), {"0/0": chunk(part)})
-
-
 ARRAYS = {
     "switch-short": switch_short,
     "switch-parts": switch_parts,
@@ -337,5 +278,6 @@ ARRAYS = {
     "cf-bytes": cf_bytes,
     "cf-doubles": cf_doubles,
     "cf-tests": cf_tests,
+    **{f"filter-{name}": lambda name=name: compressed(name) for name in COMPRESSED},
     **{f"hdf5-{name}": lambda name=name: hdf5(name) for name in HDF5},
 }

@@ -15,6 +15,7 @@ import numpy as np
 WINDOW = {"name": "intarsia.window"}
 ZLIB = {"name": "numcodecs.zlib"}
 FLETCHER = {"name": "numcodecs.fletcher32"}
+BITSHUFFLE = "intarsia.hdf5-bitshuffle"
 
 
 def shuffle(size: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // Reads the test vectors with nothing but the pages of this specification and Node.js:
 //   node spec/vectors/reader.mjs
-// A sketch of a reader in another language: it has no partial reads, and skips intarsia.hdf5.
+// A sketch of a reader in another language: it has no partial reads, and skips intarsia.hdf5,
+// zstd, blosc and bzip2.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
@@ -105,8 +106,62 @@ function fletcher32(bytes) {
   }
   return second * 65536 + first; // of data that are not all zero: 0 is written 65535
 }
+function lz4(block, made) {
+  const out = Buffer.alloc(made);
+  let [at, to] = [0, 0];
+  const length = (nibble) => {
+    if (nibble < 15) return nibble;
+    let [sum, next] = [15, 255];
+    while (next === 255) sum += next = block[at++];
+    return sum;
+  };
+  while (at < block.length) {
+    const token = block[at++];
+    const literals = length(token >> 4);
+    to += block.copy(out, to, at, at + literals);
+    at += literals;
+    if (at >= block.length) break;
+    const back = block.readUInt16LE(at);
+    at += 2;
+    for (let left = length(token & 15) + 4; left > 0; left--, to++) out[to] = out[to - back];
+  }
+  return to === made ? out : fail("lz4");
+}
+function framed(bytes, whole, raw) { // blocks after HDF5's header
+  const out = Buffer.alloc(Number(bytes.readBigUInt64BE(0)));
+  const block = bytes.readUInt32BE(8);
+  const end = whole(out.length);
+  let at = 12;
+  for (let to = 0; to < end; to += block) {
+    const made = Math.min(block, end - to);
+    const stored = bytes.readUInt32BE(at);
+    const held = bytes.subarray(at + 4, at + 4 + stored);
+    (raw && stored === made ? held : lz4(held, made)).copy(out, to);
+    at += 4 + stored;
+  }
+  bytes.copy(out, end, at);
+  return [out, block];
+}
+function bitshuffle({ elementsize: size, blocksize, compressor }, bytes) {
+  const whole = (length) => length - length % (8 * size);
+  const [held, block] = compressor === undefined ? [bytes, blocksize * size]
+    : framed(bytes, whole, false);
+  const out = Buffer.from(held);
+  for (let begin = 0; begin < whole(held.length); begin += block) {
+    const end = Math.min(begin + block, whole(held.length));
+    const plane = (end - begin) / size / 8; // bytes of one bit of all elements
+    out.fill(0, begin, end);
+    for (let i = 0; i < size * 8; i++)
+      for (let j = 0; j < plane * 8; j++)
+        out[begin + j * size + (i >> 3)] |=
+          (held[begin + i * plane + (j >> 3)] >> (j & 7) & 1) << (i & 7);
+  }
+  return out;
+}
 function undo(filter, bytes) {
   if (filter.name === "numcodecs.zlib") return inflateSync(bytes);
+  if (filter.name === "intarsia.hdf5-lz4") return framed(bytes, (length) => length, true)[0];
+  if (filter.name === "intarsia.hdf5-bitshuffle") return bitshuffle(filter.configuration, bytes);
   if (filter.name === "numcodecs.fletcher32") {
     const body = bytes.subarray(0, -4);
     const sum = fletcher32(body);
@@ -261,7 +316,7 @@ let [done, wrong] = [0, 0];
 const check = (what, ok) => { done++; if (!ok) { wrong++; console.log("wrong:", what); } };
 const refused = (run) => { try { run(); return false; } catch { return true; } };
 for (const name of readdirSync(new URL("arrays/", HERE)).sort()) {
-  if (name.startsWith("hdf5")) continue;
+  if (/^hdf5|zstd|blosc|bzip2/.test(name)) continue;
   const [found, expected] = readArray(`arrays/${name}`);
   check(name, found.every((x, i) => Object.is(x, expected[i])));
 }
