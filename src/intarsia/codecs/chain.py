@@ -70,6 +70,8 @@ def chain(encoding: Encoding, filter_mask: int, nbytes: int) -> Chain:
         raise refusal(config["reason"], remedy=config["remedy"])
     if filters and filters[0].name == "hdf5":
         return _hdf5_chain(encoding, filter_mask, nbytes)
+    if filters and filters[0].name == "zarr":
+        return _zarr_chain(encoding, nbytes)
     shuffled = bool(filters) and filters[0].name == "shuffle" and not filter_mask & 1
     undo = decoder(filters[1:] if shuffled else filters, filter_mask >> shuffled, nbytes)
     elementsize = filters[0].config["elementsize"] if shuffled else 1
@@ -93,6 +95,17 @@ def _hdf5_chain(encoding: Encoding, filter_mask: int, nbytes: int) -> Chain:
         return decode(codec, chunk, filter_mask, stored, shape).reshape(-1)
 
     return Chain(undo, np.stack)
+
+
+def _zarr_chain(encoding: Encoding, nbytes: int) -> Chain:
+    from intarsia.codecs.zarr_chain import decode, prepare  # zarr takes its time
+
+    codec, stored = encoding.filters[0], encoding.stored
+    shape = tuple(codec.config["shape"])
+    if prod(shape) * stored.itemsize != nbytes:
+        raise WrongLength(f"a chunk of shape {shape} can't have {nbytes} bytes")
+    prepare(codec)
+    return Chain(lambda chunk: decode(codec, chunk, stored), np.stack)
 
 
 def _joined(

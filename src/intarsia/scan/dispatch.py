@@ -9,6 +9,7 @@ from intarsia.errors import UnsupportedError
 from intarsia.io.files import File, opened_file
 from intarsia.references import Access
 from intarsia.scan.protocol import Scanned
+from intarsia.scan.virtualizarr_formats import HEAD, folder_format, format_of
 
 __all__ = ["Parser", "scan", "scan_groups"]
 
@@ -80,17 +81,16 @@ def scan_groups(
 def _with_scanner(
     place: str, access: Access | None, parser: Parser | None, verb: str, told: dict[str, Any]
 ) -> Any:
-    if parser is not None or _is_folder_format(place):
-        from intarsia.scan import virtualizarr
+    found = folder_format(place) if parser is None else None
+    if parser is None and found is None:
+        with opened_file(place, access) as file:
+            found = format_of(bytes(file.read(0, min(HEAD, file.source.size))), place)
+            if found is None:
+                return getattr(_scanner(file), verb)(file, **told)
+    from intarsia.scan import virtualizarr
 
-        return getattr(virtualizarr, verb)(place, access=access, parser=parser, **told)
-    with opened_file(place, access) as file:
-        return getattr(_scanner(file), verb)(file, **told)
-
-
-def _is_folder_format(place: str) -> bool:
-    """Whether a folder of files is meant, which is a dataset together: Zarr, kerchunk's Parquet."""
-    return False
+    told |= {"access": access, "parser": parser, "found": found}
+    return getattr(virtualizarr, verb)(place, **told)
 
 
 def _scanner(file: File) -> Any:

@@ -1,0 +1,303 @@
+"""Scanning through parsers of VirtualiZarr's kind: what gives a store of manifests is read as ours.
+
+A parser is called as ``parser(url=..., registry=...)`` and gives a ``ManifestStore``: Zarr metadata
+and, for each chunk, a path, an offset and a length. Nothing is read through it. Dimensions and
+attributes are those that xarray gives of that store; values are decoded by the array's own codecs.
+"""
+
+# Manifests are objects of others, looked at by their attributes.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from intarsia.codecs.zarr_chain import metadata_json, quietly
+from intarsia.errors import (
+    FormatError,
+    IntarsiaError,
+    SourceMissing,
+    UnsupportedError,
+)
+from intarsia.io.paths import is_url
+from intarsia.references import Access
+from intarsia.scan.protocol import Scanned, ScannedVariable
+from intarsia.scan.virtualizarr_arrays import array_of
+from intarsia.scan.virtualizarr_described import Described, described
+from intarsia.scan.virtualizarr_formats import (
+    ZARR,
+    Format,
+    default_parser,
+    folder_format,
+    format_of_parser,
+    lacking,
+)
+from intarsia.scan.virtualizarr_places import Places, url_of
+from intarsia.scan.virtualizarr_v2 import Version2, version_2
+from intarsia.scan.zarr_folder import Folder, describe, zarr_folder
+
+__all__ = ["scan", "scan_groups"]
+
+type Parser = Callable[..., Any]
+
+
+def scan(
+    place: str,
+    *,
+    access: Access | None = None,
+    parser: Parser | None = None,
+    found: Format | None = None,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
+    choices: str = "",
+) -> Scanned:
+    """Scan one group of what a parser reads.
+
+    Parameters
+    ----------
+    place
+        Absolute path, or URL.
+    access
+        How a URL is reached.
+    parser
+        That of the format by default.
+    found
+        The format, where it is known already.
+    group, drop_variables, choices
+        As for `intarsia.scan.hdf5.scan`.
+    phony_dims
+        Refused: it is for HDF5.
+
+    Raises
+    ------
+    SourceError
+        What is to be parsed can't be had.
+    FormatError
+        The parser can't read it, or what it gives is no dataset, or has no such group.
+    UnsupportedError
+        A package is lacking, or the parser says that it can't do this.
+    """
+    parsed = _parsed(place, access, parser, found, group, phony_dims)
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
+    where = _parts(group)
+    return parsed.group(where, parsed.find(where), dropped, choices)
+
+
+def scan_groups(
+    place: str,
+    *,
+    access: Access | None = None,
+    parser: Parser | None = None,
+    found: Format | None = None,
+    group: str | None = None,
+    phony_dims: str | None = None,
+    choices: Callable[[str], str] = lambda _: "",
+) -> dict[str, Scanned]:
+    """Scan a group of what a parser reads, and all groups in it; see `scan`.
+
+    Returns
+    -------
+    dict
+        By absolute path, each group before those in it.
+    """
+    parsed = _parsed(place, access, parser, found, group, phony_dims)
+    top = _parts(group)
+    return {
+        "/" + "/".join(where): parsed.group(where, node, set(), choices("/" + "/".join(where)))
+        for where, node in _below(top, parsed.find(top))
+    }
+
+
+def _parts(group: str | None) -> tuple[str, ...]:
+    return tuple(name for name in (group or "").split("/") if name)
+
+
+def _below(where: tuple[str, ...], node: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield where, node
+    for name, child in node.groups.items():
+        yield from _below((*where, *_parts(name)), child)
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a parser gave of one place."""
+
+    place: str
+    root: Any
+    format: Format | None
+    places: Places
+    version_2: Version2 | None
+    notes: tuple[str, ...]
+    own: tuple[str, ...]
+    """The group that the parser was told; its root is that."""
+    at: tuple[str, ...]
+    """The path of its root for who asks: that group, or nothing."""
+
+    def find(self, where: tuple[str, ...]) -> Any:
+        """The group at a path."""
+        node = self.root
+        for name in where[len(self.at) :]:
+            if name not in node.groups:
+                raise FormatError(f"there is no group {'/'.join(where)!r}", url=self.place)
+            node = node.groups[name]
+        return node
+
+    def group(self, where: tuple[str, ...], node: Any, dropped: set[str], choices: str) -> Scanned:
+        """One group as xarray's store for Zarr gives it."""
+        inside = (*self.own, *where[len(self.at) :])  # in the file
+        sizes: dict[str, int] = {}
+        found: dict[str, Described] = {}
+        for name, array in node.arrays.items():
+            if name in dropped:
+                continue
+            with _located(self.place, name):
+                found[name] = self._described(array, inside, name)
+                _check_dims(found[name], sizes)
+        sources = self.places.sources(choices)
+        notes = [*self.notes, *self.places.notes()]
+        variables: dict[str, ScannedVariable] = {}
+        for name, one in found.items():
+            with _located(self.place, name):
+                data = array_of(name, one, sources, notes)
+            encoding = {"dtype": one.dtype} if one.dtype.kind == "T" else {}
+            variables[name] = ScannedVariable(one.dims, data, one.attrs, encoding, one.native)
+        if isinstance(node, Folder):
+            attrs = node.attributes
+        else:
+            attrs = metadata_json(node.metadata).get("attributes") or {}
+        attrs = {key: value for key, value in attrs.items() if not key.lower().startswith("_nc")}
+        path = "/" + "/".join(where)
+        return Scanned(sources, variables, attrs, sizes, frozenset(), path)
+
+    def _described(self, array: Any, inside: tuple[str, ...], name: str) -> Described:
+        if isinstance(self.root, Folder):
+            return describe(array, (*inside, name), self.places)
+        version = None if self.version_2 is None else self.version_2.array(inside, name)
+        return described(array, self.places, version)
+
+
+@contextmanager
+def _located(place: str, name: str) -> Generator[None]:
+    """Errors in here are about this variable; those of metadata that make no sense, too."""
+    try:
+        yield
+    except IntarsiaError as error:
+        raise error.located(url=place, array=name) from error.__cause__
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"its metadata make no sense ({type(error).__name__}: {_line(error)})",
+            url=place,
+            array=name,
+            remedy="drop it with drop_variables=",
+        ) from error
+
+
+def _check_dims(one: Described, sizes: dict[str, int]) -> None:
+    if len(one.dims) != len(one.shape) or not all(isinstance(dim, str) for dim in one.dims):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise FormatError(
+            f"its {len(one.shape)} dimensions have no names", remedy="drop it with drop_variables="
+        )
+    for dim, size in zip(one.dims, one.shape, strict=True):
+        if sizes.setdefault(dim, size) != size:
+            raise FormatError(
+                f"the dimension {dim!r} has the length {size}, and {sizes[dim]} elsewhere in its "
+                "group",
+                remedy="drop one of the variables with drop_variables=",
+            )
+
+
+# -- calling a parser ----------------------------------------------------------------------------
+
+
+def _parsed(
+    place: str,
+    access: Access | None,
+    parser: Parser | None,
+    found: Format | None,
+    group: str | None,
+    phony_dims: str | None,
+) -> Parsed:
+    if phony_dims is not None:
+        raise UnsupportedError("phony_dims= is for HDF5 files", url=place)
+    given = parser is not None
+    if parser is None:
+        found = found or folder_format(place)
+        if found is None:
+            raise FormatError("no parser is known for this", url=place, remedy="give parser=")
+        if found is ZARR:
+            places = Places(place, access)
+            return Parsed(place, zarr_folder(places), found, places, None, (), (), ())
+        parser = default_parser(found, place, group)
+    else:
+        found = format_of_parser(parser)
+    own = getattr(parser, "group", None)
+    own = _parts(own) if isinstance(own, str) else ()
+    at = own if _parts(group)[: len(own)] == own else ()
+    places = Places(place, access)
+    with quietly():
+        store = _called(parser, found, place, places)
+    root = getattr(store, "_group", None)
+    if root is None or not hasattr(root, "arrays") or not hasattr(root, "groups"):
+        raise FormatError(
+            f"the parser gave a {type(store).__name__}, which is no ManifestStore", url=place
+        )
+    version = version_2(found, places) if found is not None else None
+    return Parsed(place, root, found, places, version, _notes(found, given), own, at)
+
+
+def _called(parser: Parser, found: Format | None, place: str, places: Places) -> Any:
+    """Call the parser; whatever goes wrong in it is told as an error about the file."""
+    name = found.name if found else "the parser"
+    try:
+        return parser(url=url_of(place), registry=places.registry())
+    except IntarsiaError:
+        raise
+    except FileNotFoundError as error:
+        text = _line(error)
+        if not is_url(place) and "xist" not in text and "No such" not in text:
+            text = "there is no such file"
+        raise SourceMissing(f"the parser finds nothing: {text}", url=place) from error
+    except ImportError as error:
+        raise lacking(found, place, error) from error
+    except NotImplementedError as error:
+        raise UnsupportedError(f"{name} can't be read: {_line(error)}", url=place) from error
+    except Exception as error:  # parsers have no errors of their own
+        raise _broken(name, place, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a crash in Rust, and no wish to stop
+            raise
+        raise _broken(name, place, error) from error
+
+
+def _broken(name: str, place: str, error: BaseException) -> FormatError:
+    return FormatError(
+        f"{name} can't be read: {type(error).__name__}: {_line(error)}",
+        url=place,
+        remedy="is it what its name says, and whole?",
+    )
+
+
+def _line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _notes(found: Format | None, given: bool) -> tuple[str, ...]:
+    """What a parser can't tell, or is known not to."""
+    if found is None:
+        return ()
+    if given and found.parser in ("HDFParser", "NetCDF3Parser"):
+        return (
+            f"read with VirtualiZarr's {found.parser}, which does not see skipped filters, compact "
+            "and external data, and user blocks: open the file without parser= for all of it",
+        )
+    if found.made_before:
+        return (
+            f"read from {found.name}: files are pinned as they are now, as it does not say of "
+            "which state of them it was made",
+        )
+    return ()

@@ -1,0 +1,174 @@
+"""What is known of one Zarr array before its values are looked at, whoever told it."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from intarsia.codecs.zarr_chain import metadata_json
+from intarsia.errors import FormatError, UnsupportedError
+from intarsia.scan.manifests import Manifest
+from intarsia.scan.virtualizarr_places import Places
+
+__all__ = ["Described", "described", "fill_value_of", "regular"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Described:
+    """One array.
+
+    Parameters
+    ----------
+    dims, attrs
+        As xarray's store for Zarr gives them.
+    shape, chunks
+        Shapes of the array and of its chunks.
+    dtype, data_type
+        Type of the elements, and zarr's own word for it.
+    codecs
+        Chain, as the metadata of Zarr v3 has it.
+    fill
+        Value of chunks that are missing.
+    manifest
+        Where the chunks are.
+    native
+        Whether xarray's store gives the values in native byte order, however they are stored.
+    """
+
+    dims: tuple[str, ...]
+    attrs: dict[str, Any]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: np.dtype[Any]
+    data_type: Any
+    codecs: list[dict[str, Any]]
+    fill: Any
+    manifest: Manifest
+    native: bool = True
+
+
+def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -> Described:
+    """What a ``ManifestArray`` says.
+
+    Parameters
+    ----------
+    array
+        With ``metadata`` of Zarr v3, and a ``manifest``.
+    places
+        Where its paths get their numbers.
+    version_2
+        The ``.zarray`` that it was made of, if it was.
+    """
+    metadata = array.metadata
+    told = metadata_json(metadata)
+    if told.get("storage_transformers"):
+        raise UnsupportedError("it has storage transformers")
+    shape = tuple(int(size) for size in metadata.shape)
+    chunks = regular(told)
+    if len(chunks) != len(shape) or any(chunk < 1 for chunk in chunks):
+        raise FormatError(f"chunks of the shape {chunks} do not fit the shape {shape}")
+    data_type = metadata.data_type
+    dtype = np.dtype(data_type.to_native_dtype())
+    codecs: list[dict[str, Any]] = told["codecs"]
+    attrs: dict[str, Any] = told.get("attributes") or {}
+    grid = tuple(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
+    if version_2 is None:
+        if "_FillValue" in attrs:
+            attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
+    else:
+        if version_2.get("fill_value") is not None:  # which masks, in v2
+            attrs["_FillValue"] = metadata.fill_value
+        backwards = list(range(len(shape)))[::-1]
+        transposed = any(codec.get("name") == "transpose" for codec in codecs)
+        if version_2.get("order") == "F" and len(shape) > 1 and not transposed:
+            codecs.insert(0, {"name": "transpose", "configuration": {"order": backwards}})
+    return Described(
+        tuple(metadata.dimension_names or ()),
+        attrs,
+        shape,
+        chunks,
+        dtype,
+        data_type,
+        codecs,
+        metadata.fill_value,
+        _manifest(array.manifest, grid, places),
+        native=version_2 is None,
+    )
+
+
+def regular(told: Mapping[str, Any]) -> tuple[int, ...]:
+    """Chunk shape of a regular grid."""
+    grid = cast("Mapping[str, Any]", told["chunk_grid"])
+    if grid.get("name") != "regular":
+        raise UnsupportedError(f"its chunk grid is {grid.get('name')!r}, and not regular")
+    chunks: Sequence[Any] = grid["configuration"]["chunk_shape"]
+    return tuple(int(n) for n in chunks)
+
+
+def fill_value_of(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The ``_FillValue`` that an attribute in Zarr v3 stands for, as xarray writes it there.
+
+    Floats are base64 of their eight bytes, little-endian; complex numbers two of those.
+    """
+
+    def number(text: Any) -> float:
+        if not isinstance(text, str | bytes):
+            raise FormatError(f"_FillValue is {text!r}, which is not as xarray writes it")
+        try:
+            return struct.unpack("<d", base64.standard_b64decode(text))[0]
+        except (ValueError, struct.error) as error:
+            raise FormatError(f"_FillValue is {text!r}, which is not base64") from error
+
+    if dtype.kind == "f":
+        return number(value)
+    if dtype.kind == "c" and isinstance(value, list | tuple):
+        parts = cast("Sequence[Any]", value)
+        if len(parts) == 2:
+            return complex(number(parts[0]), number(parts[1]))
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.kind in "iu" and isinstance(value, int | float | np.integer | np.floating):
+        return int(value)
+    if dtype.kind in "TO" and isinstance(value, str):
+        return value
+    raise FormatError(f"_FillValue is {value!r}, which is none for {dtype}")
+
+
+def _manifest(manifest: Any, grid: tuple[int, ...], places: Places) -> Manifest:
+    """Columns of a ``ChunkManifest``, over the whole grid of chunks."""
+    paths, offsets, lengths = manifest._paths, manifest._offsets, manifest._lengths
+    inlined: dict[tuple[int, ...], bytes] = dict(manifest._inlined)
+    shape = tuple(paths.shape)
+    if not grid:  # some say (1,) for arrays without dimensions
+        paths, offsets, lengths = (column.reshape(-1) for column in (paths, offsets, lengths))
+        inlined = dict(zip([()], inlined.values(), strict=False))
+    elif len(shape) != len(grid) or any(a > b for a, b in zip(shape, grid, strict=True)):
+        raise FormatError(f"its manifest has the shape {shape}, and its grid {grid}")
+    flat = paths.reshape(-1)
+    there = (flat != "") & (flat != "__inlined__")
+    columns = [
+        places.numbers(flat, there),
+        np.asarray(offsets).reshape(-1),
+        np.asarray(lengths).reshape(-1),
+    ]
+    if grid and shape != grid:  # chunks past the last that is there are missing
+        padding = [(0, b - a) for a, b in zip(shape, grid, strict=True)]
+        columns = [
+            np.pad(column.reshape(shape), padding, constant_values=blank).reshape(-1)
+            for column, blank in zip(columns, (-1, 0, 0), strict=True)
+        ]
+    if any(len(column) != prod(grid) for column in columns):
+        raise FormatError(f"its manifest has {len(columns[0])} chunks, and its grid {grid}")
+    inline = {
+        int(np.ravel_multi_index(index, grid)) if grid else 0: bytes(data)
+        for index, data in inlined.items()
+    }
+    return Manifest.of(grid, columns[0], columns[1], columns[2], inline)

@@ -1,0 +1,199 @@
+"""Which parser reads a format that has no scan here: by first bytes; folders by what is in them.
+
+The parsers are VirtualiZarr's, and virtual-tiff's for TIFF (``pip install 'intarsia[formats]'``).
+"""
+
+# The parsers are looked up by name.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from intarsia.errors import UnsupportedError
+from intarsia.io.paths import is_url
+
+__all__ = ["Format", "default_parser", "folder_format", "format_of", "format_of_parser"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that a parser of others reads.
+
+    Parameters
+    ----------
+    name
+        In words, for errors.
+    parser
+        The class that reads it.
+    module
+        Where that is.
+    package
+        What has to be installed for it.
+    options
+        What the parser is told by default.
+    takes_group
+        Whether the parser has to be told the group; others give all groups.
+    made_before
+        Whether what is read are references that were made before, perhaps of another state of
+        their files.
+    """
+
+    name: str
+    parser: str
+    module: str = "virtualizarr.parsers"
+    package: str = "intarsia[formats]"
+    options: tuple[tuple[str, Any], ...] = ()
+    takes_group: bool = False
+    made_before: bool = False
+
+
+ZARR = Format("Zarr", "ZarrParser")
+ZIPPED = Format("zipped Zarr", "ZippedZarrParser")
+KERCHUNK = Format(
+    "references of kerchunk", "KerchunkJSONParser", takes_group=True, made_before=True
+)
+PARQUET = Format(
+    "references of kerchunk in Parquet",
+    "KerchunkParquetParser",
+    package="intarsia[formats] fsspec universal-pathlib fastparquet",
+    takes_group=True,
+    made_before=True,
+)
+ICECHUNK = Format("an Icechunk repository", "IcechunkParser", package="icechunk", made_before=True)
+TIFF = Format("TIFF", "VirtualTIFF", module="virtual_tiff", options=(("ifd", 0),))
+FITS = Format("FITS", "FITSParser", package="astropy")
+HDF4 = Format("HDF4", "HDF4Parser", package="kerchunk")
+DMRPP = Format("DMR++", "DMRPPParser", made_before=True, takes_group=True)
+ENVI = Format("ENVI", "ENVIParser")
+HDF5 = Format("HDF5", "HDFParser", takes_group=True)
+NETCDF3 = Format("netCDF3", "NetCDF3Parser")
+
+FORMATS = (
+    ZARR,
+    ZIPPED,
+    KERCHUNK,
+    PARQUET,
+    ICECHUNK,
+    TIFF,
+    FITS,
+    HDF4,
+    DMRPP,
+    ENVI,
+    HDF5,
+    NETCDF3,
+)
+
+MAGIC: tuple[tuple[bytes, Format], ...] = (
+    (b"PK\x03\x04", ZIPPED),
+    (b"II*\x00", TIFF),
+    (b"MM\x00*", TIFF),
+    (b"II+\x00", TIFF),
+    (b"MM\x00+", TIFF),
+    (b"SIMPLE  =", FITS),
+    (b"\x0e\x03\x13\x01", HDF4),
+)
+
+HEAD = 64
+"""Bytes that `format_of` wants to see."""
+
+SUFFIXES: tuple[tuple[str, Format], ...] = (
+    (".zarr", ZARR),
+    (".parq", PARQUET),
+    (".parquet", PARQUET),
+    (".icechunk", ICECHUNK),
+)
+"""Of folders of the network, which can't be looked into before it is known what they are."""
+
+
+def format_of(head: bytes, place: str) -> Format | None:
+    """The format of a file, by its first bytes; None where our own scans see to it.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is a format that nothing here reads yet.
+    """
+    if head.startswith(b"GRIB"):
+        raise UnsupportedError(
+            "GRIB is not read yet", url=place, remedy="convert it to netCDF, or leave it out"
+        )
+    for magic, found in MAGIC:
+        if head.startswith(magic):
+            return found
+    name = place.partition("?")[0].lower()
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"{"):
+        return KERCHUNK
+    if text.startswith(b"<") and name.endswith((".dmrpp", ".dmrpp.xml")):
+        return DMRPP
+    return None
+
+
+def folder_format(place: str) -> Format | None:
+    """The format of a folder, or None if it is no folder of a format that is known."""
+    if is_url(place):
+        name = place.partition("?")[0].rstrip("/").lower()
+        return next((found for suffix, found in SUFFIXES if name.endswith(suffix)), None)
+    if not os.path.isdir(place):
+        return None
+    names = set(os.listdir(place))
+    if ".zmetadata" in names and not names & {".zgroup", ".zarray", "zarr.json"}:
+        return PARQUET
+    if ".zmetadata" in names and any(
+        name.endswith(".parq")
+        for folder in sorted(names)[:64]
+        if os.path.isdir(os.path.join(place, folder))
+        for name in os.listdir(os.path.join(place, folder))[:8]
+    ):
+        return PARQUET
+    if names & {"zarr.json", ".zgroup", ".zarray", ".zmetadata"}:
+        return ZARR
+    if "snapshots" in names and names & {"refs", "repo"}:
+        return ICECHUNK
+    return None
+
+
+def format_of_parser(parser: Any) -> Format | None:
+    """The format that one of the parsers that are known reads."""
+    name = type(parser).__name__
+    module = type(parser).__module__.partition(".")[0]
+    return next(
+        (
+            found
+            for found in FORMATS
+            if found.parser == name and module == found.module.partition(".")[0]
+        ),
+        None,
+    )
+
+
+def default_parser(found: Format, place: str, group: str | None) -> Callable[..., Any]:
+    """The parser of a format.
+
+    Raises
+    ------
+    UnsupportedError
+        If its package is not installed, naming it.
+    """
+    options = dict(found.options)
+    if found.takes_group and group and group.strip("/"):
+        options["group"] = group.strip("/")
+    try:
+        return getattr(importlib.import_module(found.module), found.parser)(**options)
+    except ImportError as error:
+        raise lacking(found, place, error) from error
+
+
+def lacking(found: Format | None, place: str, error: ImportError) -> UnsupportedError:
+    """The error that names what has to be installed."""
+    what = f"{found.name} is read by a parser that" if found else "its parser"
+    package = found.package if found else (error.name or "what it imports")
+    return UnsupportedError(
+        f"{what} needs a package that is not installed ({error.name or error})",
+        url=place,
+        remedy=f"pip install {' '.join(repr(name) for name in package.split())}",
+    )

@@ -1,0 +1,205 @@
+"""The files that manifests name: numbers, pins, and the registry that parsers find them with."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from intarsia.errors import UnsupportedError
+from intarsia.io.paths import is_url, split_place
+from intarsia.references import Access, Source, Sources
+from intarsia.scan.manifests import NOWHERE
+
+__all__ = ["Places", "url_of"]
+
+type IntArray = npt.NDArray[Any]
+
+
+def url_of(place: str) -> str:
+    """The URL that a parser is given for a place.
+
+    Raises
+    ------
+    UnsupportedError
+        If it can't be told as one: parsers take the path out of it again as it is.
+    """
+    if is_url(place):
+        return place
+    odd = sorted(set(place) & set("?#%"))
+    if odd or not place.isprintable():
+        raise UnsupportedError(
+            f"the path has {odd[0]!r} in it, which parsers misread" if odd else "its path is odd",
+            url=place,
+            remedy="rename it, or a folder that it is in",
+        )
+    return "file://" + place
+
+
+class Places:
+    """Numbers for the files of one scan, the scanned place first.
+
+    Parameters
+    ----------
+    place
+        Absolute path, or URL.
+    access
+        How a URL is reached.
+    """
+
+    def __init__(self, place: str, access: Access | None) -> None:
+        self.place = place
+        self.access = access
+        self._numbers: dict[str, int] = {url_of(place): 0}
+        self._pinned: list[Source] = []
+        self._folders: dict[str, str] = {}
+        self._pin(url_of(place))
+
+    # -- what parsers need -----------------------------------------------------------------------
+
+    def client(self) -> tuple[Any, str]:
+        """The client that reads the place, which is a URL, and what it calls it."""
+        from intarsia.io.remote_clients import client_of
+
+        return client_of(self.place, self.access)
+
+    def text(self, key: str) -> bytes | None:
+        """The bytes of a small object in the scanned folder; None where there is none."""
+        if is_url(self.place):
+            client, base = self.client()
+            try:
+                return bytes(client.get(f"{base.rstrip('/')}/{key}".lstrip("/")).bytes())
+            except FileNotFoundError:
+                return None
+        try:
+            with open(os.path.join(self.place, key), "rb") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def registry(self) -> Any:
+        """Object stores by URL, as VirtualiZarr takes them."""
+        from obspec_utils.registry import ObjectStoreRegistry
+        from obstore.store import LocalStore
+
+        registry: Any = ObjectStoreRegistry({"file://": LocalStore()})
+        if is_url(self.place):
+            client, key = self.client()
+            registry.register(self.place.removesuffix(key) if key else self.place, client)
+        return registry
+
+    # -- files by number -------------------------------------------------------------------------
+
+    def numbers(self, paths: npt.NDArray[Any], there: npt.NDArray[np.bool_]) -> IntArray:
+        """Numbers of the files that these paths name, and `NOWHERE` where nothing is there.
+
+        Parameters
+        ----------
+        paths
+            Flat array of text: URLs, or absolute paths.
+        there
+            Which of them count.
+        """
+        result = np.full(paths.shape, NOWHERE, np.int64)
+        chosen = paths[there]
+        if not len(chosen):
+            return result
+        if (chosen == chosen[0]).all():
+            result[there] = self._number(str(chosen[0]))
+            return result
+        distinct, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # as they come, so that neighbours stay so
+        numbers = np.empty(len(distinct), np.int64)
+        numbers[order] = [self._number(str(path)) for path in distinct[order]]
+        result[there] = numbers[inverse.reshape(-1)]
+        return result
+
+    def add_listed(self, entries: Iterable[tuple[str, int, int, str | None]]) -> int:
+        """Number objects of the scanned folder one after the other; gives the first number.
+
+        Parameters
+        ----------
+        entries
+            Key in the folder, size, time in nanoseconds, and entity tag of each.
+        """
+        first = len(self._pinned)
+        home = self.place.rstrip("/") + "/"
+        home = self._folders.setdefault(home, home)
+        self._pinned += [
+            Source(home, key, size, mtime, etag, access=self.access)
+            for key, size, mtime, etag in entries
+        ]
+        return first
+
+    def _number(self, path: str) -> int:
+        number = self._numbers.get(path)
+        if number is None:
+            number = self._numbers[path] = len(self._pinned)
+            self._pin(path)
+        return number
+
+    def _pin(self, path: str) -> None:
+        place = self._place(path)
+        container, key = self._split(place)
+        size, mtime = -1, -1
+        if not is_url(place):
+            try:
+                stat = os.stat(place)
+            except OSError:
+                pass  # found missing when it is read
+            else:
+                if not os.path.isdir(place):
+                    size, mtime = stat.st_size, stat.st_mtime_ns
+        access = self._access(place)
+        self._pinned.append(Source(container, key, size, mtime, access=access))
+
+    def _split(self, place: str) -> tuple[str, str]:
+        """Container and key; all that lies in a scanned folder has that for a container."""
+        home = self.place.rstrip("/") + "/"
+        if place.startswith(home):
+            container, key = home, place[len(home) :]
+        else:
+            container, key = split_place(place)
+        return self._folders.setdefault(container, container), key
+
+    def _place(self, path: str) -> str:
+        """The path of this machine, or the URL, that a manifest means."""
+        if path == url_of(self.place):
+            return self.place
+        if not path.startswith("file://"):
+            return path if is_url(path) else os.path.abspath(path)
+        raw = urlsplit(path, allow_fragments=False).path if "?" not in path else path[7:]
+        plain = unquote(raw)
+        if plain == raw or os.path.exists(plain):
+            if plain != raw and os.path.exists(raw):
+                raise UnsupportedError(f"two files could be meant, this one and {plain}", url=raw)
+            return plain
+        return raw if os.path.exists(raw) else plain
+
+    def _access(self, place: str) -> Access | None:
+        access = self.access
+        if access is None or not is_url(place):
+            return None
+        if access.store is not None:
+            return access if place.startswith(access.prefix) else None
+        scheme = self.place.partition("://")[0]
+        return access if place.startswith(f"{scheme}://") else None
+
+    def sources(self, choices: str) -> Sources:
+        """The table, with what was asked for."""
+        return Sources.of([source._replace(scan=choices) for source in self._pinned])
+
+    def notes(self) -> list[str]:
+        """What has to be said of how files are pinned."""
+        loose = sum(source.size < 0 and is_url(source.url) for source in self._pinned[1:])
+        if not loose and not (is_url(self.place) and len(self._pinned) == 1):
+            return []
+        return [
+            "nothing pins its files on the network: what is there is taken for what was scanned"
+        ]
