@@ -125,9 +125,11 @@ def _landed(
     members, views = _chunks(plan, task, buffers)
     elements = np.empty(len(members), np.int64)
     owner = plan.part[members]
-    for number in np.unique(owner).tolist():
+    numbers: list[int] = np.unique(owner).tolist()
+    for number in numbers:
         own = owner == number
-        elements[own] = plan.parts[number].touches.elements[plan.touch[members[own]]]
+        part = plan.parts[number]
+        elements[own] = part.touches.elements[plan.touch[members[own]]]
     slot = (np.cumsum(elements) - elements) // TASK_COST
     edges = [0, *(1 + np.flatnonzero(np.diff(slot))).tolist(), len(members)]
     return [

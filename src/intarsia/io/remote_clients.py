@@ -150,7 +150,7 @@ def _made(root: str, access: Access | None, url: str) -> Any:
         if name.startswith(HEADER)
     }
     client: dict[str, Any] = {name: options[name] for name in _CLIENT if name in options}
-    config = {
+    config: Any = {
         name: value
         for name, value in options.items()
         if name not in _CLIENT and not name.startswith(HEADER)
@@ -198,11 +198,11 @@ def _made(root: str, access: Access | None, url: str) -> Any:
     )
 
 
-def _with_profile(config: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def _with_profile(told: Mapping[str, Any]) -> tuple[Any, Any]:
     """The configuration with the keys and region of a profile, where nothing else has them."""
-    config = dict(config)
+    config = dict(told)
     profile = config.pop("profile", None)
-    told = config.get("skip_signature") or "access_key_id" in config
+    settled = config.get("skip_signature") or "access_key_id" in config
     environment = any(
         name in os.environ
         for name in (
@@ -217,7 +217,7 @@ def _with_profile(config: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     if "region" not in config and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
         region = written.get("region")
         config |= {"region": region} if region else {}
-    if told or not signs or (environment and profile is None):
+    if settled or not signs or (environment and profile is None):
         return config, None
     if "aws_access_key_id" in written and "aws_secret_access_key" in written:
         config["access_key_id"] = written["aws_access_key_id"]

@@ -21,6 +21,7 @@ from intarsia.errors import (
 from intarsia.io.access import family_of
 from intarsia.io.fetch import MAX_READ, record
 from intarsia.io.remote_clients import client_of
+from intarsia.io.remote_relay import is_needed, relayed
 from intarsia.references import Access
 
 __all__ = ["Answer", "RangesIgnored", "is_strong", "past_the_end", "request"]
@@ -119,6 +120,9 @@ def fetch(
     limit
         Bytes that an object may have, to be read; where there is a limit.
     """
+    if is_needed():
+        data, *rest = relayed(__name__, "fetch_bytes", url, access, options, limit)
+        return Answer(memoryview(data), *rest)
     client, key = client_of(url, access)
     try:
         result = client.get(key, options=options)
@@ -137,6 +141,46 @@ def fetch(
         ours = _explained(error, url, options)
     else:
         return Answer(data, size, _nanoseconds(meta.get("last_modified")), etag or None)
+    raise ours
+
+
+def fetch_bytes(
+    url: str, access: Access | None, options: dict[str, Any], limit: int | None
+) -> tuple[Any, ...]:
+    """What `fetch` gives, in a form that can be sent."""
+    answer = fetch(url, access, options, limit)
+    return bytes(answer.data), *answer[1:]
+
+
+def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
+    """URLs of the objects below a folder, which ends in ``/``, of a bucket.
+
+    Parameters
+    ----------
+    folder, access
+        Where.
+    deep
+        Whether those in its folders too.
+
+    Raises
+    ------
+    SourceMissing, SourceUnreadable
+        If it can't be listed.
+    """
+    if is_needed():
+        return relayed(__name__, "listed", folder, access, deep)
+    client, prefix = client_of(folder, access)
+    root = folder.removesuffix(prefix)
+    record(folder, 0, 0)
+    try:
+        if deep:
+            pages: Any = client.list(prefix or None, chunk_size=1_000)
+            objects = [entry for page in pages for entry in page]
+        else:
+            objects = client.list_with_delimiter(prefix or None)["objects"]
+        return [root + str(entry["path"]) for entry in objects]
+    except Exception as error:  # noqa: BLE001 - they have no common base
+        ours = _explained(error, folder, {})
     raise ours
 
 
