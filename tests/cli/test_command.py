@@ -86,7 +86,7 @@ def test_messages_name_options() -> None:
     assert in_words("a='b', rejoin='outer'") == "a='b', rejoin='outer'"
     assert in_words(f"in {Path.cwd() / 'sst' / 'a.nc'} and /b.nc") == "in sst/a.nc and /b.nc"
     assert in_words("say so: containers={'sst': {'pin': 'size'}}") == "say so: --pin sst=size"
-    assert in_words("say so: containers={'sst': place}") == "say so: --container sst=PATH"
+    assert in_words("say so: containers={'sst': place}") == "say so: --container sst=PLACE"
     assert in_words("pass mode='w' to replace it") == "pass --overwrite to replace it"
     parser = argparse.ArgumentParser()
     build.add_arguments(parser)

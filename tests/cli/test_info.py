@@ -74,9 +74,11 @@ def test_json_for_programs(run: Run, store: Path) -> None:
         {
             "name": "sources",
             "location": "./",
+            "access": {},
             "now": f"{store.parent}/",
             "pin": "mtime",
             "sources": 3,
+            "unpinned": 0,
         }
     ]
     assert told["opened_with"] == [{"decode_times": False}]

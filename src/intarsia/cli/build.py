@@ -14,6 +14,7 @@ from intarsia.cli.combining import add_combining, files, keywords, opened, worke
 from intarsia.cli.places import add_containers
 from intarsia.cli.words import in_words
 from intarsia.errors import StoreError
+from intarsia.io.paths import is_url
 
 if TYPE_CHECKING:
     from intarsia.combine import Report
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
     The store holds where each value is, not the values; it opens in milliseconds, with
     intarsia.open_dataset or xarray.open_dataset. It appears when all of it is written, and what was
-    there before stays until then. The files have to stay where they are, seen from the store.
+    there before stays until then. The files have to stay where they are, seen from the store. Of
+    how URLs are reached, the store keeps what is no secret.
 
     Prints how large it is, which files were left out, and what else there is to know of it. Exits
     with 1, and writes nothing, if the files can't be combined as asked.
@@ -63,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
 
       # one zip file, in place of the one before
       intarsia build tiles/*.nc -o tiles.intarsia.zip --overwrite
+
+      # sources in a public bucket
+      intarsia build 's3://bucket/*.nc' -o sst.intarsia --storage-option skip_signature=true
 
       # sources that may move: name their place, and know them by their content
       intarsia build /data/sst/*.nc -o sst.intarsia --container sst=/data/sst --sample
@@ -102,7 +107,7 @@ def _check_output(args: argparse.Namespace, paths: list[Any]) -> None:
     for path in paths:
         flat += path if isinstance(path, list) else [path]
     for path in flat:
-        if os.path.realpath(os.path.expanduser(path)) == place:
+        if not is_url(path) and os.path.realpath(os.path.expanduser(path)) == place:
             raise StoreError(
                 "the store can't be written onto one of the files it is made of",
                 url=path,

@@ -43,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
       # two dimensions: a row of files for each model run
       intarsia check 'run1/*.nc' 'run2/*.nc' --concat-dim run --concat-dim time
 
+      # files of a public bucket
+      intarsia check 's3://bucket/sst/*.nc' --concat-dim time --storage-option skip_signature=true
+
       # for a program
       intarsia check 'sst/*.nc' --concat-dim time --json
     """

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import intarsia
+from intarsia.cli.places import add_access, shown, storage_options
 from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.io.paths import is_url
 
 __all__ = [
     "add_combining",
@@ -34,7 +36,8 @@ def add_combining(parser: argparse.ArgumentParser) -> None:
     """Add the paths, and all that `intarsia.open_mfdataset` takes and a shell can say."""
     parser.add_argument(
         "paths", nargs="+", metavar="FILES",
-        help="files, or patterns in quotes ('sst/*.nc'); sorted within a pattern",
+        help="files or URLs, or patterns of them in quotes ('sst/*.nc', 's3://bucket/sst/*.nc'); "
+        "sorted within a pattern",
     )  # fmt: skip
     group = parser.add_argument_group("how to combine", "as for intarsia.open_mfdataset")
     group.add_argument(
@@ -83,6 +86,7 @@ def add_combining(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-mask-and-scale", action="store_true", help="leave numbers packed")
     group.add_argument("--no-decode-times", action="store_true", help="leave times as numbers")
     group.add_argument("--use-cftime", action="store_true", help="decode times to cftime objects")
+    add_access(group)
     group.add_argument(
         "-j", "--jobs", type=count, default=1, metavar="N", help="open files in N processes"
     )
@@ -135,13 +139,21 @@ def files(args: argparse.Namespace) -> list[Any]:
     SourceMissing
         If a pattern matches nothing.
     """
-    rows = [_expanded(path) for path in args.paths]
+    rows = [_expanded(path, args) for path in args.paths]
     if len(args.concat_dim or ()) > 1:
         return rows
     return [path for row in rows for path in row]
 
 
-def _expanded(path: str) -> list[str]:
+def _expanded(path: str, args: argparse.Namespace) -> list[str]:
+    if is_url(path):
+        from intarsia.io.access import access_of  # heavy, and not needed for the help
+        from intarsia.io.listing import expand
+
+        found = expand(path, access_of(path, storage_options(args)))
+        if not found:
+            raise SourceMissing("nothing matches", url=path, remedy="check the pattern")
+        return found
     if not glob.has_magic(path) or os.path.exists(path):
         return [path]
     found = sorted(glob.glob(os.path.expanduser(path)))
@@ -183,6 +195,7 @@ def keywords(args: argparse.Namespace) -> dict[str, Any]:
         given["decode_times"] = False
     if args.use_cftime:
         given["use_cftime"] = True
+    given["storage_options"] = storage_options(args)
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -197,7 +210,10 @@ def call(args: argparse.Namespace) -> str:
     """
     one = len(args.paths) == 1
     parts = [repr(args.paths[0]) if one and len(args.concat_dim or ()) < 2 else "files"]
-    parts += [f"{name}={value!r}" for name, value in keywords(args).items()]
+    parts += [
+        f"{name}={shown(value) if name == 'storage_options' else repr(value)}"
+        for name, value in keywords(args).items()
+    ]
     return f"intarsia.open_mfdataset({', '.join(parts)})"
 
 

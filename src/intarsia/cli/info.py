@@ -9,12 +9,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from intarsia.cli.places import add_containers, add_pins, containers
+from intarsia.cli.places import (
+    add_access,
+    add_containers,
+    add_pins,
+    containers,
+    storage_options,
+)
 from intarsia.cli.words import in_words
+from intarsia.io.sampling import UNKNOWN
 
 if TYPE_CHECKING:
     from intarsia.store.parsing import Reader
     from intarsia.store.read import Stored
+    from intarsia.store.tables import Table
 
 type Json = dict[str, Any]
 
@@ -35,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="a folder or zip file that is a store")
     add_containers(parser, "where a container is now, if not where the store says")
     add_pins(parser)
+    add_access(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
@@ -51,12 +60,17 @@ def run(args: argparse.Namespace) -> int:
     --------
       intarsia info sst.intarsia
 
+      # where its sources are, and how they are reached, is in the table of containers; a place that
+      # the store must not reach by its own word has to be named
+      intarsia info sst.intarsia --container sst=http://server.lan/sst/
+
       # for a program
       intarsia info sst.intarsia --json
     """
     from intarsia.store.read import read  # heavy, and not needed for the help
 
-    told = contents(read(args.store, containers=containers(args)))
+    how = {"containers": containers(args), "storage_options": storage_options(args)}
+    told = contents(read(args.store, **how))
     if args.json:
         print(json.dumps(told, indent=2))
     else:
@@ -81,6 +95,7 @@ def contents(stored: Stored) -> Json:
     table = Table.parse(sources.child("table"), objects)
     owners: list[int] = table.column("container").tolist()
     sizes: list[int] = [max(size, 0) for size in table.column("size").tolist()]
+    loose = _unpinned(stored, table, owners)
     references = sum(
         variable.get("references", 0)
         for group in groups.values()
@@ -101,17 +116,33 @@ def contents(stored: Stored) -> Json:
             {
                 "name": container.name,
                 "location": container.location,
+                "access": dict(container.access),
                 "now": location,
                 "pin": pin,
                 "sources": owners.count(number),
+                "unpinned": loose.count(number),
             }
             for number, (container, location, pin) in enumerate(
-                zip(stored.containers, stored.locations, stored.pins, strict=True)
+                zip(stored.containers, stored.places.locations, stored.places.pins, strict=True)
             )
         ],
         "cases": {key: encoding_text(case) for key, case in stored.cases.items()},
         "opened_with": [_chosen(scan) for scan in sources.texts("scans")],
     }
+
+
+def _unpinned(stored: Stored, table: Table, owners: Sequence[int]) -> list[int]:
+    """The containers of sources of which nothing is known that they could be checked by."""
+    bare = (table.column("size") < 0) & (table.column("mtime_ns") < 0)
+    if not bare.any():
+        return []
+    sources = stored.sources  # their tags and samples are looked at
+    return [
+        owners[number]
+        for number in bare.nonzero()[0].tolist()
+        if not (sources.etags and sources.etags[number])
+        and not (sources.samples and sources.samples[number] not in (None, UNKNOWN))
+    ]
 
 
 def _chosen(scan: str) -> Any:
@@ -224,17 +255,20 @@ def text(told: Mapping[str, Any], width: int = 100) -> str:
         ]
         parts.append(table(("how bytes become values", "variables", "parameters"), rows, width))
     if told["containers"]:
+        heads = ["container", "location", "now", "pin", "sources", "access"]
         rows = [
             (
                 one["name"],
                 one["location"],
                 in_words(one["now"]) or "./",
-                one["pin"],
+                one["pin"] + (f", {one['unpinned']:,} by nothing" if one["unpinned"] else ""),
                 f"{one['sources']:,}",
+                ", ".join(map(_option, one["access"].items())),
             )
             for one in told["containers"]
         ]
-        parts.append(table(("container", "location", "now", "pin", "sources"), rows, width))
+        last = None if any(row[-1] for row in rows) else -1
+        parts.append(table(heads[:last], [row[:last] for row in rows], width))
     chosen = [json.dumps(one) for one in told["opened_with"] if one]
     if chosen:
         parts.append("\n".join(["Opened with:", *(lines_of(one, width) for one in chosen)]))
@@ -249,6 +283,11 @@ def text(told: Mapping[str, Any], width: int = 100) -> str:
         listed = [lines_of(in_words(note), width) for note in dict.fromkeys(notes)]
         parts.append("\n".join(["Notes:", *listed]))
     return "\n\n".join(parts)
+
+
+def _option(pair: tuple[str, Any]) -> str:
+    name, value = pair
+    return name if value is True else f"{name}={value}"
 
 
 _VARIABLES = (

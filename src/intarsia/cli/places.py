@@ -1,8 +1,9 @@
-"""Arguments that say where the containers of a store are: the same for every command on stores."""
+"""Arguments that say where sources are, and how they are reached: the same for every command."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 PINS = ("mtime", "size", "sample", "none")
@@ -11,8 +12,8 @@ PINS = ("mtime", "size", "sample", "none")
 def add_containers(parser: Any, told: str) -> None:
     """Add ``--container`` to a parser, or to a group of one."""
     parser.add_argument(
-        "--container", action="append", type=container, default=[], metavar="NAME=PATH",
-        help=f"{told}; repeatable",
+        "--container", action="append", type=container, default=[], metavar="NAME=PLACE",
+        help=f"{told}: a path or a URL; repeatable",
     )  # fmt: skip
 
 
@@ -25,8 +26,58 @@ def add_pins(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_access(parser: Any) -> None:
+    """Add ``--storage-option`` to a parser, or to a group of one."""
+    parser.add_argument(
+        "--storage-option", action="append", type=option, default=[], metavar="NAME=VALUE",
+        help="how URLs are reached: region, endpoint, skip_signature=true, request_payer=true, "
+        "...; repeatable. Others can see the arguments of a command: keys and tokens are better "
+        "left to the environment (AWS_ACCESS_KEY_ID, ...), where they are found without being named",
+    )  # fmt: skip
+
+
+def option(text: str) -> tuple[str, str | bool]:
+    """Read a name and a value.
+
+    Examples
+    --------
+    >>> option("skip_signature=true"), option("region=eu-west-1")
+    (('skip_signature', True), ('region', 'eu-west-1'))
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):  # what else it is may be a secret
+        raise argparse.ArgumentTypeError("an option without a value: write NAME=VALUE")
+    return name, {"true": True, "false": False}.get(value.lower(), value)
+
+
+def storage_options(args: argparse.Namespace) -> dict[str, Any] | None:
+    """What the arguments say of how URLs are reached, as `intarsia.open_dataset` takes it."""
+    return dict(args.storage_option) or None
+
+
+_ALIASES = ("anon", "endpoint_url", "region_name", "requester_pays")
+"""Other names of options that are no secrets."""
+
+
+def shown(options: Mapping[str, Any]) -> str:
+    """Options as Python has them, with an ellipsis for what could be a secret.
+
+    Examples
+    --------
+    >>> shown({"region": "eu-west-1", "secret": "s3cr3t"})
+    "{'region': 'eu-west-1', 'secret': ...}"
+    """
+    from intarsia.references import PUBLIC_OPTIONS  # heavy, and not needed for the help
+
+    told = [
+        f"{name!r}: {value!r}" if name in PUBLIC_OPTIONS or name in _ALIASES else f"{name!r}: ..."
+        for name, value in options.items()
+    ]
+    return f"{{{', '.join(told)}}}"
+
+
 def container(text: str) -> tuple[str, str]:
-    """Read a name and a path.
+    """Read a name and a place.
 
     Examples
     --------
@@ -35,7 +86,7 @@ def container(text: str) -> tuple[str, str]:
     """
     name, equals, path = text.partition("=")
     if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a place: write NAME=PATH")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a place: write NAME=PLACE")
     return name, path
 
 

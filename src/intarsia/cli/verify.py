@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import intarsia
 from intarsia.cli.combining import count, tolerance, workers
-from intarsia.cli.places import add_containers, add_pins, containers
+from intarsia.cli.places import (
+    add_access,
+    add_containers,
+    add_pins,
+    containers,
+    storage_options,
+)
 from intarsia.cli.words import in_words
 from intarsia.errors import IntarsiaError
 
@@ -42,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_containers(parser, "where a container is now, if not where the store says")
     add_pins(parser)
+    add_access(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
         "-j", "--jobs", type=count, default=1, metavar="N", help="compare in N processes"
@@ -54,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
     First lists all sources that changed or are missing. Then compares what the store gives with
     what xarray and h5netcdf read of the same elements, opened as they were when the store was
     built: at the position that a value is taken from, and with the labels that the source has
-    there. Says of everything that could not be compared that, and why.
+    there. Sources of the network are copied here for that, one after the other. Says of everything
+    that could not be compared that, and why.
 
     Exits with 1 if a source changed, anything differs, or something that stays in the sources could
     not be compared; and says where.
@@ -69,6 +77,9 @@ def run(args: argparse.Namespace) -> int:
 
       # sources that were moved, by a copy that did not keep their times
       intarsia verify sst.intarsia --container sst=/mnt/sst --pin sst=size
+
+      # sources in a bucket at an endpoint of one's own, with keys from the environment
+      intarsia verify sst.intarsia --storage-option endpoint=https://minio.example.org
     """
     try:
         with workers(args) as executor:
@@ -79,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
                 tolerance=args.tolerance,
                 by_label=not args.no_labels,
                 containers=containers(args),
+                storage_options=storage_options(args),
                 executor=executor,
             )
     except IntarsiaError:

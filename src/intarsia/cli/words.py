@@ -34,6 +34,8 @@ SWITCHES = {
 }
 
 _PIN = re.compile(r"containers=\{'?([\w.-]+)'?: \{'pin': '(\w+)'\}\}")
+_BOTH = re.compile(r"containers=\{'([\w.-]+)': \{'location': \.\.\., 'storage_options': \.\.\.\}\}")
+_STORAGE = re.compile(r"storage_options=\{'(\w+)': \.\.\.\}")
 _PLACE = re.compile(r"containers=\{'?([\w.-]+)'?: place\}")
 
 _OPTION = re.compile(rf"\b({'|'.join(OPTIONS)})=(?:'(\w+)')?")
@@ -50,7 +52,9 @@ def in_words(text: str) -> str:
     text = text.replace(os.getcwd().rstrip(os.sep) + os.sep, "")
     for argument, switch in SWITCHES.items():
         text = text.replace(argument, switch)
-    text = _PLACE.sub(r"--container \1=PATH", _PIN.sub(r"--pin \1=\2", text))
+    text = _BOTH.sub(r"--container \1=PLACE, with --storage-option", text)
+    text = _STORAGE.sub(r"--storage-option \1=...", text)
+    text = _PLACE.sub(r"--container \1=PLACE", _PIN.sub(r"--pin \1=\2", text))
     return _OPTION.sub(_option, text)
 
 

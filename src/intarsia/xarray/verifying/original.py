@@ -22,6 +22,7 @@ from intarsia.errors import IntarsiaError
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
+from intarsia.xarray.verifying.fetching import NotCopied, here
 
 type Array = npt.NDArray[Any]
 
@@ -202,12 +203,20 @@ def original(source: Source) -> Generator[Original]:
     """
     asked = arguments_of(source.scan)
     try:
+        with here(source) as path, _dataset(path, asked) as dataset:
+            yield Original(source, dataset)
+    except NotCopied as error:
+        raise Unreadable(str(error)) from error
+
+
+def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
+    try:
         with _quietly():
-            engine = engine_of(source.url)
+            engine = engine_of(path)
             if engine != "h5netcdf":
                 asked.pop("group", None)  # the root, as there are no others
-            dataset = xr.open_dataset(
-                source.url, engine=engine, cache=False, create_default_indexes=False, **asked
+            return xr.open_dataset(
+                path, engine=engine, cache=False, create_default_indexes=False, **asked
             )
     except Exception as error:  # whatever the libraries below raise
         text = next(iter(str(error).splitlines()), "")
@@ -216,8 +225,6 @@ def original(source: Source) -> Generator[Original]:
                 "it is no HDF5 file by itself, but holds values that one keeps outside"
             ) from error
         raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
-    with dataset:
-        yield Original(source, dataset)
 
 
 def engine_of(path: str) -> str:

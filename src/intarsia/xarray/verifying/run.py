@@ -49,6 +49,8 @@ def verify(
     tolerance: Any = None,
     by_label: bool = True,
     containers: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    registry: Any = None,
     executor: Executor | None = None,
 ) -> Verification:
     """Read every source again with its own library, and compare all values, bit for bit.
@@ -73,6 +75,9 @@ def verify(
         Whether labels are compared. Not, where they were changed on purpose.
     containers : mapping, optional
         Where containers are now, as for `open_dataset` of a store.
+    storage_options, registry : optional
+        How sources of the network are reached, as for `open_dataset` of a store. They are copied
+        to this machine, one after the other, while they are compared.
     executor : concurrent.futures.Executor, optional
         Compares sources in parallel. HDF5 allows one thread at a time, so that processes help and
         threads do not.
@@ -97,11 +102,15 @@ def verify(
     if sample is not None and sample < 1:
         raise ValueError(f"sample must be 1 or more, got {sample!r}")
     if isinstance(store, xr.Dataset):
-        if containers is not None:
-            raise TypeError("containers= says where a store's sources are; this is a dataset")
+        told = {"containers": containers, "storage_options": storage_options, "registry": registry}
+        for argument, value in told.items():
+            if value is not None:
+                raise TypeError(f"{argument}= is about a store's sources; this is a dataset")
         name, groups = "<dataset>", {"/": _contents_of(store)}
     else:
-        stored = read(store, containers=containers)
+        stored = read(
+            store, containers=containers, storage_options=storage_options, registry=registry
+        )
         name = stored.url
         groups = {
             path: {n: (v.dims, v.data) for n, v in group.variables.items()}
