@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from intarsia.io.fetch import Fetcher
 from intarsia.io.remote import RemoteFetcher, head
 from intarsia.references import Source
 from intarsia.testing import FetcherContract
-from tests.io.http_server import NOW, Server, serving
-
-
-@pytest.fixture(scope="module")
-def _server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def server(_server: Server) -> Server:
-    """A sound server without objects."""
-    _server.objects.clear()
-    _server.requests.clear()
-    _server.fault = None
-    _server.latency = 0.0
-    return _server
+from tests.io.http_server import NOW, Server
 
 
 class TestHTTP(FetcherContract):

@@ -22,7 +22,7 @@ from intarsia.io.remote_requests import (
     past_the_end,
     request,
 )
-from intarsia.io.remote_whole import read_whole
+from intarsia.io.remote_whole import kept_whole, read_whole
 from intarsia.io.sampling import sample_digest, sample_ranges
 from intarsia.references import Access, Source
 
@@ -118,7 +118,13 @@ def read_range(source: Source, offset: int, length: int, *, told: bool = True) -
         return memoryview(b"")
     etag = source.etag if is_strong(source.etag) else None
     try:
-        answer = request(source.url, source.access, offset, length, etag=etag, clip=True, told=told)
+        answer = kept_whole(source)
+        if answer is None:
+            answer = request(
+                source.url, source.access, offset, length, etag=etag, clip=True, told=told
+            )
+        else:
+            answer = answer._replace(data=answer.data[offset : offset + length])
     except RangesIgnored:
         answer = read_whole(source)
         answer = answer._replace(data=answer.data[offset : offset + length])

@@ -234,11 +234,13 @@ def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception
         return _refused(url, status)
     if name == "NotSupportedError" and "Range request not supported" in text:
         return RangesIgnored()
-    if status is not None and 300 <= status < 400:
+    if "redirect" in text or (status is not None and 300 <= status < 400):
         return SourceUnreadable(
-            f"the server sends elsewhere (status {status})",
+            "the server sends elsewhere, which leads nowhere",
             url=url,
-            remedy="name the bucket's region or endpoint in storage_options",
+            remedy=None
+            if family_of(url) == "http"
+            else "name the bucket's region or endpoint in storage_options",
         )
     if status is not None:
         often = status in (408, 429) or status >= 500

@@ -12,7 +12,7 @@ from intarsia.io.fetch import record
 from intarsia.io.remote_requests import Answer, fetch, is_strong
 from intarsia.references import Source
 
-__all__ = ["MAX_WHOLE", "read_whole"]
+__all__ = ["MAX_WHOLE", "forget", "kept_whole", "read_whole"]
 
 MAX_WHOLE = 1 << 25
 """Bytes of an object that is read whole for the sake of a range."""
@@ -30,6 +30,12 @@ _lock = threading.Lock()
 _turns: dict[_Key, threading.Lock] = {}
 
 
+def kept_whole(source: Source) -> Answer | None:
+    """The whole object, where it was read a moment ago because its server gives no ranges."""
+    found = _kept.get((source.url, source.access)) if _kept else None
+    return found[1] if found is not None and time.monotonic() - found[0] < MAX_AGE else None
+
+
 def read_whole(source: Source) -> Answer:
     """The whole object, as it was a moment ago.
 
@@ -44,10 +50,9 @@ def read_whole(source: Source) -> Answer:
     with _lock:
         turn = _turns.setdefault(key, threading.Lock())
     with turn:  # who asks at the same time gets the same bytes
-        with _lock:
-            found = _kept.get(key)
-        if found is not None and time.monotonic() - found[0] < MAX_AGE:
-            return found[1]
+        found = kept_whole(source)
+        if found is not None:
+            return found
         answer = _read(source)
         with _lock:
             _kept[key] = time.monotonic(), answer
@@ -70,11 +75,13 @@ def _read(source: Source) -> Answer:
     return answer
 
 
-def _after_fork() -> None:
+def forget() -> None:
+    """Keep nothing; also after a fork."""
     global _lock
     _lock = threading.Lock()
     _turns.clear()
+    _kept.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=forget)

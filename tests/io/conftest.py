@@ -1,0 +1,40 @@
+"""Servers of the tests of remote reading, and clients that give up soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from intarsia.io import remote_whole
+from intarsia.io.remote_clients import forget_clients, patience
+from tests.io.http_server import Server, serving
+
+
+@pytest.fixture(scope="module")
+def lasting_server() -> Iterator[Server]:
+    """One for all tests of a module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def server(lasting_server: Server) -> Server:
+    """A sound server without objects."""
+    lasting_server.objects.clear()
+    lasting_server.requests.clear()
+    lasting_server.fault = None
+    lasting_server.latency = 0.0
+    lasting_server.most = 0
+    remote_whole.forget()
+    return lasting_server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clients that try three times within a second, and wait a third of one."""
+    for name, value in {"tries": 3, "pause": 0.005, "total": 0.9, "stall": 0.3}.items():
+        monkeypatch.setattr(patience, name, value)
+    forget_clients()
+    yield
+    forget_clients()
