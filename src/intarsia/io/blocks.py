@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from intarsia.errors import ShortRead
 from intarsia.io.ahead import HEAD, taken
 from intarsia.io.remote import check_answer, head, read_range
+from intarsia.io.remote_pool import IN_FLIGHT
 from intarsia.io.remote_requests import Answer
 from intarsia.references import Access, Source
 
@@ -34,7 +35,7 @@ MOST = 1 << 20
 GAP = 1 << 16
 """Ranges that lie no further apart are fetched together."""
 
-THREADS = 32
+THREADS = IN_FLIGHT
 """Most requests at a time."""
 
 

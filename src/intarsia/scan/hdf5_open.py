@@ -29,7 +29,7 @@ from intarsia.errors import (
 from intarsia.io.files import File, LocalFile
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Source
-from intarsia.scan.hdf5_prefetch import Prefetcher
+from intarsia.scan.hdf5_prefetch import Prefetcher, prefetcher
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -162,7 +162,7 @@ def _opened_file(place: File) -> Generator[tuple[Any, Source]]:
             raw.check()
             read = place.read
             raise _diagnosed(url, place.source.size, read, error) from error
-        raw.begin(file.get_create_plist())
+        raw.begin()
         yield file, place.source
     except Exception as error:
         raw.check(error)
@@ -188,11 +188,9 @@ class _Raw(io.RawIOBase):
         self._is_open = False
         self._prefetcher: Prefetcher | None = None
 
-    def begin(self, creation: Any) -> None:
-        """Say that the file is open, and how it was created."""
+    def begin(self) -> None:
+        """Say that the file is open."""
         self._is_open = True
-        if creation.get_sizes() == (8, 8):
-            self._prefetcher = Prefetcher(self._file, creation.get_userblock())
 
     def check(self, error: BaseException | None = None) -> None:
         """Raise what has failed, if anything did."""
@@ -232,6 +230,8 @@ class _Raw(io.RawIOBase):
             data = self._file.read(self._at, length)
             if self._prefetcher is not None:
                 self._prefetcher.look(self._at, data)
+            elif bytes(data[: len(SIGNATURE)]) == SIGNATURE:
+                self._prefetcher = prefetcher(self._file, self._at)
         except Exception as error:
             self._failure = error
             raise
