@@ -239,7 +239,8 @@ def _parsed_link(message: memoryview) -> tuple[int, int | None]:
 def half_widths(superblock: memoryview) -> tuple[int, int, int]:
     """Half of the most children, or entries, of three kinds of nodes.
 
-    They are B-trees of chunks of version 1, nodes of a group's members, and B-trees of those. Newer superblocks keep them elsewhere, where they are not the usual ones.
+    They are B-trees of chunks of version 1, nodes of a group's members, and B-trees of those.
+    Newer superblocks keep them elsewhere, where they are not the usual ones.
     """
     version = superblock[8]
     group, tree = struct.unpack_from("<HH", superblock, 16) if version < 2 else (4, 16)
