@@ -95,7 +95,7 @@ def _attr_differences(where: str, a: Mapping[Any, Any], e: Mapping[Any, Any]) ->
             )
         elif isinstance(e[key], np.ndarray | np.generic):
             found += value_differences(label, a[key], e[key], native=False)
-        elif a[key] != e[key]:
+        elif not _same_object(a[key], e[key]):
             found.append(f"{label}: {a[key]!r} != {e[key]!r}")
     return found
 
@@ -122,7 +122,7 @@ def _unequal(found: list[str], label: str, a: Any, e: Any) -> None:
 
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type in native byte order, which is what is asked for; compounds stay as they are."""
-    return dtype if dtype.fields else dtype.newbyteorder("=")
+    return dtype if dtype.fields or dtype.kind == "T" else dtype.newbyteorder("=")
 
 
 def _same(a: np.ndarray, e: np.ndarray) -> np.ndarray:

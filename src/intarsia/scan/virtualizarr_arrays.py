@@ -12,7 +12,7 @@ import numpy as np
 
 from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Case, Encoding
-from intarsia.errors import UnsupportedError
+from intarsia.errors import ChunkError, FormatError, UnsupportedError
 from intarsia.io.fetch import MAX_READ
 from intarsia.references import Sources
 from intarsia.scan.manifests import segments_of
@@ -28,7 +28,7 @@ __all__ = ["array_of"]
 def array_of(
     name: str, one: Described, sources: Sources, notes: Sequence[str] = ()
 ) -> VirtualArray | Opaque:
-    """The array.
+    """The array; one that refuses to be read, with the reason, where it makes no sense.
 
     Parameters
     ----------
@@ -41,6 +41,17 @@ def array_of(
     notes
         Remarks.
     """
+    try:
+        if one.fault is not None:
+            raise one.fault
+        return _array_of(name, one, sources, notes)
+    except (FormatError, ChunkError, UnsupportedError) as error:
+        return Opaque(one.shape, one.dtype, error.reason, error.remedy or "")
+
+
+def _array_of(
+    name: str, one: Described, sources: Sources, notes: Sequence[str]
+) -> VirtualArray | Opaque:
     manifest, chunks, codecs = one.manifest, one.chunks, one.codecs
     config = sharding_of(codecs)
     if config is not None:

@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 from intarsia.codecs.zarr_chain import metadata_json
-from intarsia.errors import FormatError, UnsupportedError
+from intarsia.errors import FormatError, IntarsiaError, UnsupportedError
 from intarsia.scan.manifests import Manifest
 from intarsia.scan.virtualizarr_places import Places
 
-__all__ = ["Described", "described", "fill_value_of", "regular"]
+__all__ = ["Described", "described", "fill_value_of", "grid_of", "regular"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +41,8 @@ class Described:
         Where the chunks are.
     native
         Whether xarray's store gives the values in native byte order, however they are stored.
+    fault
+        Why its values can't be had, where they can't.
     """
 
     dims: tuple[str, ...]
@@ -53,6 +55,22 @@ class Described:
     fill: Any
     manifest: Manifest
     native: bool = True
+    fault: IntarsiaError | None = None
+
+    @classmethod
+    def faulty(
+        cls,
+        dims: tuple[str, ...],
+        attrs: dict[str, Any],
+        shape: tuple[int, ...],
+        data_type: Any,
+        fault: IntarsiaError,
+    ) -> Described:
+        """An array of which no more is known: only reading it is refused."""
+        dtype = np.dtype(data_type.to_native_dtype())
+        nothing = np.zeros((0,) * len(shape), np.int64)
+        manifest = Manifest(nothing, nothing, nothing, nothing)
+        return cls(dims, attrs, shape, shape, dtype, data_type, [], None, manifest, fault=fault)
 
 
 def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -> Described:
@@ -69,17 +87,11 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
     """
     metadata = array.metadata
     told = metadata_json(metadata)
-    if told.get("storage_transformers"):
-        raise UnsupportedError("it has storage transformers")
     shape = tuple(int(size) for size in metadata.shape)
-    chunks = regular(told)
-    if len(chunks) != len(shape) or any(chunk < 1 for chunk in chunks):
-        raise FormatError(f"chunks of the shape {chunks} do not fit the shape {shape}")
     data_type = metadata.data_type
     dtype = np.dtype(data_type.to_native_dtype())
     codecs: list[dict[str, Any]] = told["codecs"]
     attrs: dict[str, Any] = told.get("attributes") or {}
-    grid = tuple(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
     if version_2 is None:
         if "_FillValue" in attrs:
             attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
@@ -90,8 +102,14 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
         transposed = any(codec.get("name") == "transpose" for codec in codecs)
         if version_2.get("order") == "F" and len(shape) > 1 and not transposed:
             codecs.insert(0, {"name": "transpose", "configuration": {"order": backwards}})
+    dims = tuple(metadata.dimension_names or ())
+    try:
+        chunks = regular(told)
+        manifest = _manifest(array.manifest, grid_of(shape, chunks), places)
+    except (UnsupportedError, FormatError) as fault:
+        return Described.faulty(dims, attrs, shape, data_type, fault)
     return Described(
-        tuple(metadata.dimension_names or ()),
+        dims,
         attrs,
         shape,
         chunks,
@@ -99,18 +117,27 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
         data_type,
         codecs,
         metadata.fill_value,
-        _manifest(array.manifest, grid, places),
+        manifest,
         native=version_2 is None,
     )
 
 
 def regular(told: Mapping[str, Any]) -> tuple[int, ...]:
     """Chunk shape of a regular grid."""
+    if told.get("storage_transformers"):
+        raise UnsupportedError("it has storage transformers")
     grid = cast("Mapping[str, Any]", told["chunk_grid"])
     if grid.get("name") != "regular":
         raise UnsupportedError(f"its chunk grid is {grid.get('name')!r}, and not regular")
     chunks: Sequence[Any] = grid["configuration"]["chunk_shape"]
     return tuple(int(n) for n in chunks)
+
+
+def grid_of(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of the grid of chunks."""
+    if len(chunks) != len(shape) or any(chunk < 1 for chunk in chunks):
+        raise FormatError(f"chunks of the shape {chunks} do not fit the shape {shape}")
+    return tuple(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
 
 
 def fill_value_of(value: Any, dtype: np.dtype[Any]) -> Any:

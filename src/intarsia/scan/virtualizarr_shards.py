@@ -103,9 +103,9 @@ class Shards:
         stored = np.flatnonzero(states == STORED)
         short = stored[length[stored] < self.index_bytes]
         if len(short):
+            key = sources.keys[int(owner[short[0]])]
             raise CorruptFile(
-                f"a shard of {int(length[short[0]])} bytes has no room for its index",
-                url=sources.url(int(owner[short[0]])),
+                f"the shard {key} has {int(length[short[0]])} bytes, and no room for its index"
             )
         at = begin + np.where(self.at_end, length - self.index_bytes, 0)
         order = stored[np.argsort(owner[stored], kind="stable")]
@@ -114,7 +114,7 @@ class Shards:
             source = sources[int(owner[numbers[0]])]
             ranges = [(int(at[n]), self.index_bytes) for n in numbers]
             for number, data in zip(numbers, fetcher_for(source).read(source, ranges), strict=True):
-                table[number] = self._index(data, source.url)
+                table[number] = self._index(data, source.key)
         if (states == INLINE).any():
             raise UnsupportedError("some of its shards are inline in the references")
         missing = (table == MISSING).all(axis=2)
@@ -124,9 +124,8 @@ class Shards:
         beyond = (ends > length[:, None].astype(np.uint64)) & ~missing
         if beyond.any() or (ends < np.where(missing, 0, table[..., 0])).any():
             number = int(np.flatnonzero(beyond.any(axis=1))[0]) if beyond.any() else 0
-            raise CorruptFile(
-                "the index of a shard points past its end", url=sources.url(int(owner[number]))
-            )
+            key = sources.keys[int(owner[number])]
+            raise CorruptFile(f"the index of the shard {key} points past its end")
         offsets = np.where(missing, 0, table[..., 0] + begin[:, None].astype(np.uint64))
         lengths = np.where(missing, 0, table[..., 1])
         owners = np.where(missing, NOWHERE, owner[:, None])
@@ -138,12 +137,12 @@ class Shards:
             self._spread(inner_states, grid),
         )
 
-    def _index(self, data: memoryview, url: str) -> IntArray:
+    def _index(self, data: memoryview, key: str) -> IntArray:
         raw = bytes(data)
         if self.checked:
             body, told = raw[:-4], int.from_bytes(raw[-4:], "little")
             if google_crc32c.value(body) != told:
-                raise ChecksumMismatch("the checksum of a shard's index is wrong", url=url)
+                raise ChecksumMismatch(f"the checksum of the index of {key} is wrong")
             raw = body
         return np.frombuffer(raw, "<u8").reshape(-1, 2)
 

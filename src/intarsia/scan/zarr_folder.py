@@ -25,7 +25,7 @@ from intarsia.codecs.zarr_chain import metadata_json, quietly
 from intarsia.errors import FormatError, IntarsiaError, SourceError, UnsupportedError
 from intarsia.io.paths import is_url
 from intarsia.scan.manifests import NOWHERE, Manifest
-from intarsia.scan.virtualizarr_described import Described, fill_value_of, regular
+from intarsia.scan.virtualizarr_described import Described, fill_value_of, grid_of, regular
 from intarsia.scan.virtualizarr_places import Places
 
 __all__ = ["Folder", "zarr_folder"]
@@ -72,11 +72,9 @@ def zarr_folder(places: Places) -> Folder:
             if is_url(place):
                 client, key = places.client()
                 store: Any = ObjectStore(client, read_only=True)
-                root = zarr.open_group(store, path=key.strip("/"), mode="r", use_consolidated=False)
+                root = zarr.open_group(store, path=key.strip("/"), mode="r")
             else:
-                root = zarr.open_group(
-                    LocalStore(place, read_only=True), mode="r", use_consolidated=False
-                )
+                root = zarr.open_group(LocalStore(place, read_only=True), mode="r")
             return _folder(root)
     except IntarsiaError:
         raise
@@ -93,7 +91,10 @@ def _folder(group: Any) -> Folder:
     import zarr
 
     found = Folder(dict(group.attrs))
-    for name, member in group.members():
+    members = list(group.members())
+    if group.metadata.consolidated_metadata is None:
+        members.sort(key=lambda pair: pair[0])  # a listing has no order of its own
+    for name, member in members:
         if isinstance(member, zarr.Array):
             found.arrays[name] = member
         else:
@@ -120,27 +121,42 @@ def describe(array: Any, inside: tuple[str, ...], places: Places) -> Described:
     dtype = np.dtype(data_type.to_native_dtype())
     shape = tuple(int(size) for size in metadata.shape)
     fill = metadata.fill_value
+    fault: IntarsiaError | None = None
+    codecs: list[dict[str, Any]] = []
+    chunks: tuple[int, ...] = ()
+    separator, prefix = "", ""
     if metadata.zarr_format == 2:
         chunks = tuple(int(n) for n in metadata.chunks)
         separator, prefix = str(metadata.dimension_separator), ""
-        codecs = _codecs_of_v2(metadata, dtype, len(shape))
+        try:
+            codecs = _codecs_of_v2(metadata, dtype, len(shape))
+        except UnsupportedError as error:
+            fault = error
         dims = attrs.pop("_ARRAY_DIMENSIONS", None) or _ncz_dims(places, inside, len(shape))
         attrs = {name: value for name, value in attrs.items() if not name.lower().startswith("_nc")}
         if fill is not None:
             attrs["_FillValue"] = fill
     else:
-        chunks = regular(told)
-        separator, prefix = _keys_of_v3(told)
         codecs = told["codecs"]
+        try:
+            chunks = regular(told)
+            separator, prefix = _keys_of_v3(told)
+        except UnsupportedError as error:
+            fault = error
         dims = metadata.dimension_names
         if "_FillValue" in attrs:
             attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
     if fill is None:
         fill = data_type.default_scalar()
-    grid = tuple(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
-    manifest = _listed(places, inside, grid, separator, prefix)
+    dims = tuple(dims or ())
+    try:
+        if fault is not None:
+            raise fault
+        manifest = _listed(places, inside, grid_of(shape, chunks), separator, prefix)
+    except (FormatError, UnsupportedError) as error:
+        return Described.faulty(dims, attrs, shape, data_type, error)
     return Described(
-        tuple(dims or ()),
+        dims,
         attrs,
         shape,
         chunks,
@@ -251,7 +267,7 @@ def _listed(
     ]
     flat: npt.NDArray[Any] = np.zeros(len(found), np.int64)
     for dim, size in enumerate(grid):
-        flat = flat * size + [index[dim] for index, _ in found]
+        flat = flat * size + np.array([index[dim] for index, _ in found], np.int64)
     order = np.argsort(flat, kind="stable")
     entries = [found[number][1] for number in order.tolist()]
     first = places.add_listed(

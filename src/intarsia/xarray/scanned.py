@@ -28,7 +28,7 @@ from intarsia.xarray.notes import with_notes
 
 type Unsupported = Literal["raise", "copy", "skip"]
 
-LOADED_KINDS = "bcOSUVMm"
+LOADED_KINDS = "bcOSTUVMm"
 """Kinds of dtype that are loaded: bool, complex, objects, strings, compounds, times."""
 
 

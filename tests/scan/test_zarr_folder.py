@@ -1,0 +1,312 @@
+"""Zarr folders, versions 2 and 3, equal to xarray reading them with zarr."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+
+import intarsia
+from intarsia.errors import ChunkError, FormatError, SourceChanged, UnsupportedVariable
+from intarsia.io.fetch import observe
+from intarsia.scan.virtualizarr import scan
+from intarsia.testing.scan import ScanContract
+from tests.check import is_virtual
+from tests.compare import assert_identical
+
+SHAPE, CHUNKS = (7, 5, 6), (2, 3, 4)
+
+
+def values(dtype: str) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    if np.dtype(dtype).kind == "b":
+        return rng.random(SHAPE) > 0.5
+    return rng.integers(0, 100, SHAPE).astype(dtype)
+
+
+def theirs(path: Path, **arguments: Any) -> xr.Dataset:
+    """What xarray reads with zarr."""
+    told = {"chunks": None, "consolidated": (path / ".zmetadata").exists()}
+    return xr.open_dataset(path, engine="zarr", **told, **arguments)
+
+
+def same(path: Path, **arguments: Any) -> xr.Dataset:
+    """The dataset, which equals xarray's."""
+    ours = intarsia.open_dataset(path, **arguments)
+    with theirs(path, **arguments) as ds:
+        assert_identical(ours, ds.load()[list(ours.data_vars)])  # zarr's order is that of the disk
+    return ours
+
+
+def dataset() -> xr.Dataset:
+    a = values("f4")
+    p = np.arange(35, dtype="f8").reshape(7, 5)
+    p[2, 3] = np.nan
+    return xr.Dataset(
+        {
+            "a": (("t", "y", "x"), a, {"units": "K", "list": [1, 2]}),
+            "p": (("t", "y"), p, {"valid_min": 0.5}),
+            "m": (("y", "x"), np.arange(30, dtype="i2").reshape(5, 6)),
+            "flag": (("y",), np.array([True, False, True, True, False])),
+            "one": ((), np.float32(3)),
+        },
+        {"t": xr.date_range("2020-01-01", periods=7), "y": np.arange(5.0)},
+        {"title": "x"},
+    )
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_dataset(tmp_path: Path, version: Any) -> None:
+    path = tmp_path / "with a space.zarr"
+    packed = {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -9, "chunks": (3, 5)}
+    dataset().to_zarr(
+        path,
+        zarr_format=version,
+        encoding={"a": {"chunks": CHUNKS}, "p": packed},
+        consolidated=version == 2,
+    )
+    ds = same(path)
+    assert is_virtual(ds, "a")
+    assert is_virtual(ds, "p")
+    with observe() as reads:
+        part = xr.concat([ds.a, ds.a], "t").isel(t=slice(None, None, -3), x=[5, 0])
+    assert not reads.requests
+    with theirs(path) as read:
+        expected = xr.concat([read.a, read.a], "t").isel(t=slice(None, None, -3), x=[5, 0])
+        assert_identical(part.to_dataset(), expected.load().to_dataset())
+    same(path, decode_cf=False)
+    same(path, mask_and_scale=False)
+    assert "p" not in intarsia.open_dataset(path, drop_variables="p")
+
+
+V3: dict[str, dict[str, Any]] = {
+    "plain": {"compressors": None},
+    "zstd": {"compressors": [ZstdCodec()]},
+    "zstd, checked": {"compressors": [ZstdCodec(checksum=True)]},
+    "blosc": {"compressors": [BloscCodec(cname="lz4", shuffle="bitshuffle")]},
+    "gzip": {"compressors": [GzipCodec()]},
+    "crc32c": {"compressors": [Crc32cCodec()]},
+    "zstd and crc32c": {"compressors": [ZstdCodec(), Crc32cCodec()]},
+    "transposed": {"filters": [TransposeCodec(order=(2, 0, 1))], "compressors": [ZstdCodec()]},
+    "big-endian": {"serializer": zarr.codecs.BytesCodec(endian="big")},
+    "dots": {"chunk_key_encoding": {"name": "default", "separator": "."}},
+    "keys of v2": {"chunk_key_encoding": {"name": "v2", "separator": "."}},
+    "shards": {"shards": (4, 6, 8)},
+    "shards, index first, transposed": {
+        "chunks": (4, 6, 8),
+        "filters": [],
+        "compressors": None,
+        "serializer": zarr.codecs.ShardingCodec(
+            chunk_shape=CHUNKS,
+            codecs=[TransposeCodec(order=(1, 2, 0)), zarr.codecs.BytesCodec(), GzipCodec()],
+            index_location="start",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "u1", "i8", "bool", "c8"])
+@pytest.mark.parametrize("name", V3)
+def test_codecs_of_version_3(tmp_path: Path, name: str, dtype: str) -> None:
+    if name == "big-endian" and np.dtype(dtype).itemsize == 1:
+        pytest.skip("a byte has no order")
+    path = tmp_path / "a.zarr"
+    group = zarr.create_group(path, zarr_format=3)
+    arguments: dict[str, Any] = {"chunks": CHUNKS} | V3[name]
+    array = group.create_array(
+        "v", shape=SHAPE, dtype=dtype, fill_value=1, dimension_names=["t", "y", "x"], **arguments
+    )
+    array[:] = values(dtype)
+    array[2:4, 3:5, 0:4] = 1  # a chunk that is the fill value is not written
+    same(path)
+
+
+V2: dict[str, dict[str, Any]] = {
+    "plain": {"compressors": None},
+    "zlib and shuffle": {"filters": [numcodecs.Shuffle(4)], "compressors": numcodecs.Zlib()},
+    "blosc": {"compressors": numcodecs.Blosc()},
+    "zstd": {"compressors": numcodecs.Zstd()},
+    "lz4": {"compressors": numcodecs.LZ4()},
+    "bz2": {"compressors": numcodecs.BZ2()},
+    "lzma": {"compressors": numcodecs.LZMA()},
+    "gzip": {"compressors": numcodecs.GZip()},
+    "delta": {"filters": [numcodecs.Delta("<i4")], "compressors": numcodecs.Zlib()},
+    "scaled": {
+        "filters": [numcodecs.FixedScaleOffset(offset=10, scale=4, dtype="<i4", astype="<i2")],
+        "compressors": numcodecs.Zlib(),
+    },
+    "checksums": {"filters": [numcodecs.Fletcher32()], "compressors": None},
+    "order": {"order": "F", "compressors": numcodecs.Zlib()},
+    "order and delta": {"order": "F", "filters": [numcodecs.Delta("<i4")]},
+    "folders": {"chunk_key_encoding": {"name": "v2", "separator": "/"}},
+}
+
+
+@pytest.mark.parametrize("dtype", ["<i4", ">i4"])
+@pytest.mark.parametrize("fill", [None, 7])
+@pytest.mark.parametrize("name", V2)
+def test_codecs_of_version_2(tmp_path: Path, name: str, fill: Any, dtype: str) -> None:
+    if dtype == ">i4" and name in ("delta", "scaled", "order and delta"):
+        pytest.skip("these have types of their own")
+    path = tmp_path / "a.zarr"
+    group = zarr.create_group(path, zarr_format=2)
+    array = group.create_array(
+        "v", shape=SHAPE, chunks=CHUNKS, dtype=dtype, fill_value=fill, **V2[name]
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["t", "y", "x"]
+    array[:4] = values(dtype)[:4]  # the rest is missing
+    array[0, 0, 0] = 7
+    same(path)
+
+
+def test_strings(tmp_path: Path) -> None:
+    for version in (2, 3):
+        path = tmp_path / f"{version}.zarr"
+        names = np.array(["a", "", "weiß", "x" * 300], object)
+        xr.Dataset({"s": ("n", names, {"k": 1}), "f": ("n", np.arange(4.0))}).to_zarr(
+            path, zarr_format=version, encoding={"s": {"chunks": (3,)}}, consolidated=False
+        )
+        same(path)
+
+
+def test_groups(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    tree = xr.DataTree.from_dict({"/": dataset()[["m"]], "/in": dataset()[["a"]], "/in/er": None})
+    tree.to_zarr(path, consolidated=False)
+    ours = intarsia.open_datatree(path)
+    with xr.open_datatree(path, engine="zarr", chunks=None, consolidated=False) as theirs:
+        assert [node.path for node in ours.subtree] == [node.path for node in theirs.subtree]
+        for node in theirs.subtree:
+            found = ours[node.path].to_dataset(inherit=False)
+            assert_identical(found, node.to_dataset(inherit=False).load()[list(found.data_vars)])
+    same(path, group="in")
+    with pytest.raises(FormatError, match="there is no group 'out'"):
+        intarsia.open_dataset(path, group="out")
+
+
+def test_each_chunk_is_pinned(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    dataset().to_zarr(path, encoding={"a": {"chunks": CHUNKS}}, consolidated=False)
+    ds = intarsia.open_dataset(path)
+    chunk = path / "a/c/1/0/1"
+    chunk.write_bytes(chunk.read_bytes() + b"more")
+    os.utime(chunk, (1, 1))
+    ds.a[0].load()
+    with pytest.raises(SourceChanged, match="a/c/1/0/1") as caught:
+        ds.a[2].load()
+    assert caught.value.array == "a"
+
+
+def test_broken_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    dataset().to_zarr(path, encoding={"a": {"chunks": CHUNKS}}, consolidated=False)
+    ds = intarsia.open_dataset(path)
+    chunk = path / "a/c/1/0/1"
+    stat = chunk.stat()
+    chunk.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(stat.st_size - 4))
+    os.utime(chunk, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+    with pytest.raises(ChunkError, match="'a' in"):
+        ds.a[2].load()
+    chunk.write_bytes(b"")
+    ds = intarsia.open_dataset(path)
+    with pytest.raises(UnsupportedVariable, match="the chunk a/c/1/0/1 is empty"):
+        ds.a[0].load()
+    assert "a" not in intarsia.open_dataset(path, unsupported="skip")
+    told = json.loads((path / "a/zarr.json").read_text())
+    (path / "a/zarr.json").write_text(json.dumps(told | {"codecs": [{"name": "nothing"}]}))
+    with pytest.raises(FormatError, match="nothing"):
+        intarsia.open_dataset(path)
+    (path / "zarr.json").write_text("{")
+    with pytest.raises(FormatError, match="the Zarr metadata can't be read"):
+        intarsia.open_dataset(path)
+
+
+def test_what_has_no_names_for_its_dimensions(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    zarr.create_group(path).create_array("v", shape=(3,), dtype="f4")
+    with pytest.raises(FormatError, match="have no names"):
+        intarsia.open_dataset(path)
+
+
+def test_shards_that_are_broken(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path).create_array(
+        "v", shape=(8,), chunks=(2,), shards=(4,), dtype="f4", dimension_names=["x"]
+    )
+    array[:] = np.arange(8)
+    shard = path / "v/c/1"
+    data = bytearray(shard.read_bytes())
+    data[-6] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(UnsupportedVariable, match="checksum of the index of v/c/1 is wrong"):
+        intarsia.open_dataset(path).v.load()
+    shard.write_bytes(data[-20:])
+    with pytest.raises(UnsupportedVariable, match="v/c/1 has 20 bytes, and no room for its index"):
+        intarsia.open_dataset(path).v.load()
+
+
+def test_only_the_index_of_a_shard_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path).create_array(
+        "v", shape=(4000,), chunks=(100,), shards=(2000,), dtype="f8", dimension_names=["x"]
+    )
+    array[:] = np.random.default_rng(0).random(4000)
+    with observe() as reads:
+        ds = intarsia.open_dataset(path)
+    assert [length for _, _, length in reads.ranges] == [20 * 16 + 4] * 2
+    with observe() as reads:
+        assert ds.v[2150].item() == array[2150]
+    assert reads.requests == 1
+    assert reads.nbytes < 900
+
+
+def test_nested_shards_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    inner = zarr.codecs.ShardingCodec(chunk_shape=(2,))
+    zarr.create_group(path).create_array(
+        "v",
+        shape=(8,),
+        chunks=(8,),
+        dtype="f4",
+        dimension_names=["x"],
+        serializer=zarr.codecs.ShardingCodec(chunk_shape=(4,), codecs=[inner]),
+        compressors=None,
+        filters=None,
+    )
+    with pytest.raises(UnsupportedVariable, match="shards within shards"):
+        intarsia.open_dataset(path).v.load()
+
+
+def test_a_grid_that_is_not_regular_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    with zarr.config.set({"array.rectilinear_chunks": True}):
+        zarr.create_group(path).create_array(
+            "v", shape=(8,), chunks=[[3, 5]], dtype="f4", dimension_names=["x"]
+        )
+        with pytest.raises(UnsupportedVariable, match="rectilinear"):
+            intarsia.open_dataset(path).v.load()
+
+
+class TestContract(ScanContract):
+    """A scan of a folder keeps what every scan has to keep."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "a.zarr"
+        encoding = {"a": {"chunks": CHUNKS}, "m": {"chunks": (5, 3), "shards": (5, 6)}}
+        dataset().to_zarr(self.path, encoding=encoding, consolidated=False)
+
+    def scan(self) -> Any:
+        return scan(str(self.path))
+
+    def holds(self) -> dict[str, np.ndarray]:
+        group = zarr.open_group(self.path, mode="r")
+        return {name: np.asarray(group[name][...]) for name in self.scan().variables}
