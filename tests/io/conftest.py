@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from intarsia.io import remote_whole
 from intarsia.io.remote_clients import forget_clients, patience
 from tests.io.http_server import Server, serving
+from tests.io.s3_server import S3Server, serving_s3
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +40,22 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget_clients()
     yield
     forget_clients()
+
+
+@pytest.fixture(scope="module")
+def lasting_s3() -> Iterator[S3Server]:
+    """One for all tests of a module."""
+    with serving_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(lasting_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """A server with one bucket, of which nothing was asked yet; no credentials around."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    lasting_s3.requests.clear()
+    return lasting_s3

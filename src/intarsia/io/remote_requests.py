@@ -202,6 +202,10 @@ def _nanoseconds(time: object) -> int:
 
 
 _STATUS = re.compile(r"status code: (\d{3})\b")
+_IDENTITY = re.compile(
+    r"token request|/latest/(api/token|meta-data)|169\.254\.169\.254|metadata\.google"
+)
+"""In the text of errors of those services that a machine of a cloud asks who it is."""
 _KIND = re.compile(r"kind: (Timeout|Connect|Interrupted|Decode|Request)\b")
 _KINDS = {
     "Timeout": "the server does not answer, or stops in the middle",
@@ -213,6 +217,8 @@ _KINDS = {
 def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception:
     """The error of ours that says what a client's error means."""
     name, text = type(error).__name__, str(error)
+    if _IDENTITY.search(text):
+        return SourceUnreadable("no credentials are found", url=url, remedy=_remedy(url))
     found = _STATUS.search(text)
     status = int(found[1]) if found else None
     if status == 416:
@@ -249,8 +255,6 @@ def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception
             url=url,
             remedy="try again later" if often else None,
         )
-    if "redential" in text or "169.254.169.254" in text:
-        return SourceUnreadable("no credentials are found", url=url, remedy=_remedy(url))
     kind = _KIND.search(text)
     reason = _KINDS.get(kind[1], "") if kind else ""
     return SourceUnreadable(
