@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from intarsia.io.containers import (
 )
 from intarsia.io.overrides import settle
 from intarsia.io.sampling import UNKNOWN
+from intarsia.references import Access
 
 STORE = "/data/stores/x.intarsia"
 
@@ -264,6 +266,130 @@ def test_too_many_containers() -> None:
         resolve(many, STORE)
     with pytest.raises(UnsafeStore, match="twice"):
         resolve([many[0], many[0]], STORE)
+
+
+# -- places of the network -------------------------------------------------------------------------
+
+
+def remote(
+    location: str, access: dict[str, Any] | None = None, override: Any = None, **how: Any
+) -> Places:
+    """One container of the network, resolved."""
+    container = Container("sst", location, access=tuple(sorted((access or {}).items())))
+    return resolve([container], STORE, None if override is None else {"sst": override}, **how)
+
+
+def options(places: Places) -> dict[str, Any]:
+    (access,) = places.accesses
+    return {} if access is None else dict(access.options)
+
+
+def test_what_is_public_is_reached() -> None:
+    assert remote("s3://bucket/a/") == (("s3://bucket/a/",), ("mtime",), (True,), (None,))
+    assert remote("https://data.example.org/a/") == (
+        ("https://data.example.org/a/",),
+        ("mtime",),
+        (False,),
+        (Access(guarded=True),),
+    )
+    told = {"region": "eu-west-1", "skip_signature": True}
+    assert remote("s3://bucket/", told)[2:] == ((False,), (Access(tuple(told.items())),))
+
+
+@pytest.mark.parametrize(
+    ("location", "access", "reason"),
+    [
+        ("http://127.0.0.1:9000/a/", {}, "is an address.*say so: containers={'sst': place}"),
+        ("https://user:pw@host.org/", {}, "user or password"),
+        ("http://data.example.org/", {}, "not encrypted"),
+        ("file:///etc/", {}, "neither relative"),
+        ("s3://bucket/", {"endpoint": "http://evil.example.org"}, "another endpoint"),
+        ("s3://bucket/", {"request_payer": True}, "paid for"),
+    ],
+)
+def test_what_has_to_be_named(location: str, access: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnsafeStore, match=reason) as error:
+        remote(location, access)
+    assert error.value.url == STORE
+    for override in ({"pin": "none"}, {"storage_options": {}}, {"pin": "size", "registry": None}):
+        with pytest.raises(UnsafeStore):
+            remote(location, access, override)
+    for place in ("http://127.0.0.1:9000/b", "s3://mine/"):
+        # what the store says of its own place says nothing of this one
+        found = remote(location, access, place)
+        assert found == ((place.rstrip("/") + "/",), ("mtime",), (False,), (None,))
+
+
+def test_what_the_caller_says_goes_first() -> None:
+    told = {"endpoint": "http://evil.example.org", "region": "eu-west-1", "skip_signature": True}
+    said = {"endpoint_url": "http://127.0.0.1:9000", "key": "AKIA", "secret": "x", "anon": False}
+    whole = {
+        "access_key_id": "AKIA",
+        "allow_http": True,
+        "endpoint": "http://127.0.0.1:9000",
+        "region": "eu-west-1",
+        "secret_access_key": "x",
+        "skip_signature": False,
+    }
+    found = remote("s3://bucket/", told, storage_options=said)
+    assert (options(found), found.untrusted) == (whole, (True,))
+    found = remote("s3://bucket/", told, {"storage_options": said}, storage_options={"region": "x"})
+    assert (options(found), found.untrusted) == (whole, (False,))
+    with pytest.raises(UnsafeStore, match="another endpoint"):
+        remote("s3://bucket/", told, storage_options={"key": "AKIA", "secret": "x"})
+    # of another place, the store has said nothing
+    found = remote("s3://bucket/", told, "s3://mine/", storage_options={"key": "AKIA"})
+    assert options(found) == {"access_key_id": "AKIA"}
+
+
+def test_nothing_is_sent_to_a_host_that_the_store_names() -> None:
+    said = {"headers": {"Authorization": "Bearer s3cr3t"}}
+    place = "https://data.example.org/sst/"
+    for how in ({"storage_options": said}, {"override": {"storage_options": said}}):
+        with pytest.raises(StoreError, match="that the store names, not you") as error:
+            remote(place, **how)
+        assert "s3cr3t" not in str(error.value)
+    found = remote(place, override={"location": place, "storage_options": said})
+    assert options(found) == {"header:authorization": "Bearer s3cr3t"}
+    assert not found.accesses[0].guarded  # type: ignore[union-attr]
+
+
+def test_a_registry_says_where_and_how() -> None:
+    stores = {"s3://bucket/": object(), "https://data.example.org/": object()}
+    for place in ("s3://bucket/a/", "https://data.example.org/a/"):
+        prefix = next(prefix for prefix in stores if place.startswith(prefix))
+        wanted = Access((), prefix, stores[prefix])
+        evil = {"endpoint": "http://evil.example.org"} if place.startswith("s3") else {}
+        assert remote(place, evil, registry=stores).accesses == (wanted,)
+        assert remote(place, evil, {"registry": stores}).accesses == (wanted,)
+    with pytest.raises(ValueError, match="no store for"):
+        remote("s3://other/", registry=stores)
+
+
+def test_what_says_nothing_of_paths() -> None:
+    general: dict[str, Any] = {"storage_options": {"region": "eu-west-1"}}
+    assert resolve([Container("sst", "./")], STORE, **general).accesses == (None,)
+    for override in (general, {"location": "/mnt", **general}, {"registry": {}}):
+        with pytest.raises(StoreError, match="is on this machine"):
+            one("./", override=override)
+
+
+@pytest.mark.parametrize("place", ["https://host.org/a?sig=s3cr3t", "s3://bucket/#s3cr3t"])
+def test_queries_are_no_places(place: str) -> None:
+    with pytest.raises(StoreError, match="by storage_options") as error:
+        settle({"sst": place})
+    assert "s3cr3t" not in str(error.value)
+
+
+def test_secrets_are_not_repeated() -> None:
+    for wrong in ({"secret": "s3cr3t"}, {"storage_options": "s3cr3t"},
+                  {"storage_options": {"key": "s3cr3t"}, "x": 1}):  # fmt: skip
+        with pytest.raises(StoreError) as error:
+            settle({"sst": wrong})
+        assert "s3cr3t" not in str(error.value)
+    found = remote("s3://bucket/", storage_options={"key": "s3cr3t", "secret": "s3cr3t"})
+    assert "s3cr3t" not in repr(found)
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 # -- pins ------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.containers import Container, check_keys, resolve
-from intarsia.io.placing import is_own_source, plan_containers
-from intarsia.references import Source, Sources
+from intarsia.io.placing import is_own_source, plan_containers, without_secrets
+from intarsia.references import Access, Source, Sources
 
 STORE = "/data/proj/stores/x.intarsia"
 
@@ -314,3 +314,110 @@ def test_sources_of_the_network_are_not_in_the_way(tmp_path: Path) -> None:
 def test_names_that_no_container_can_have(name: Any) -> None:
     with pytest.raises(StoreError, match="the name of a container; use letters, digits"):
         plan("/data/a.nc", named={name: "/data"})
+
+
+# -- how places of the network are reached ---------------------------------------------------------
+
+
+def reached(*sources: tuple[str, Access | None], named: dict[str, str] | None = None) -> Any:
+    """Containers as (name, location, access), and each source as ``name:key``."""
+    split = [(url.rpartition("/"), access) for url, access in sources]
+    rows = [Source(f"{home}/", key, 1, 1, access=access) for (home, _, key), access in split]
+    containers, places = plan_containers(Sources.of(rows), STORE, named)
+    told = [(one.name, one.location, dict(one.access)) for one in containers]
+    return told, [f"{containers[number].name}:{key}" for number, key in places]
+
+
+ANONYMOUS = Access((("skip_signature", True),))
+SECRET = Access((("access_key_id", "AKIA"), ("region", "eu-west-1"), ("secret_access_key", "s3")))
+OTHERS = Access((("access_key_id", "AKIB"), ("region", "eu-west-1"), ("secret_access_key", "s4")))
+
+
+def test_containers_are_reached_in_one_way() -> None:
+    told, keys = reached(
+        ("s3://bucket/a/1.nc", None),
+        ("s3://bucket/a/2.nc", ANONYMOUS),
+        ("s3://bucket/a/3.nc", SECRET),
+        ("s3://bucket/b/4.nc", OTHERS),
+        ("/data/a.nc", None),
+        ("az://c/a/5.nc", Access((("account_key", "k"), ("account_name", "one")))),
+        ("az://c/a/6.nc", Access((("account_name", "two"),))),
+    )
+    assert told == [
+        ("a", "az://c/a/", {"account_name": "one"}),
+        ("a-2", "az://c/a/", {"account_name": "two"}),
+        ("bucket", "s3://bucket/", {}),
+        ("bucket-2", "s3://bucket/", {"region": "eu-west-1"}),
+        ("bucket-3", "s3://bucket/", {"skip_signature": True}),
+        ("sources", "../../", {}),
+    ]
+    by_name = {name: access for name, _, access in told}
+    assert [by_name[key.partition(":")[0]] for key in keys] == [
+        {}, {"skip_signature": True}, {"region": "eu-west-1"}, {"region": "eu-west-1"}, {},
+        {"account_name": "one"}, {"account_name": "two"},
+    ]  # fmt: skip
+
+
+def test_a_named_place_that_is_reached_in_two_ways() -> None:
+    told, keys = reached(
+        ("s3://bucket/a/1.nc", ANONYMOUS),
+        ("s3://bucket/a/2.nc", None),
+        ("s3://bucket/b/3.nc", None),
+        named={"mine": "s3://bucket/a"},
+    )
+    assert told == [
+        ("mine", "s3://bucket/a/", {}),
+        ("mine-2", "s3://bucket/a/", {"skip_signature": True}),
+        ("b", "s3://bucket/b/", {}),
+    ]
+    assert keys == ["mine-2:1.nc", "mine:2.nc", "b:3.nc"]
+
+
+def test_spellings_of_azure_and_others() -> None:
+    told, keys = reached(
+        ("abfss://con@account.dfs.core.windows.net/sst/a.nc", None),
+        ("az://con/sst/b.nc", Access((("account_name", "account"), ("sas_key", "sig=x")))),
+        ("s3a://bucket/a.nc", None),
+        ("gcs://bucket/a.nc", None),
+    )
+    assert sorted(told) == [
+        ("bucket", "gs://bucket/", {}),
+        ("bucket-2", "s3://bucket/", {}),
+        ("sst", "az://con/sst/", {"account_name": "account"}),
+    ]
+    assert keys == ["sst:a.nc", "sst:b.nc", "bucket-2:a.nc", "bucket:a.nc"]
+    with pytest.raises(StoreError, match="no store can name"):
+        reached(("abfss://con@evil.example.org/a.nc", None))
+
+
+@pytest.mark.parametrize(
+    ("url", "access"),
+    [
+        ("s3://bucket/a\nb.nc", None),
+        ("https://host.org/a\r\n/b.nc", None),
+        ("s3://bucket/../a.nc", None),
+        ("s3://bucket/a//b.nc", None),
+        ("https://host.org/%2e%2e/b.nc", None),
+        ("https://höst.org/b.nc", None),
+        ("s3://bucket/a.nc", Access((("endpoint", "https://me:pw@host.org"),))),
+        ("s3://bucket/a.nc", Access((("region", "not a region"),))),
+    ],
+)
+def test_what_could_not_be_read_again(url: str, access: Access | None) -> None:
+    with pytest.raises(StoreError) as error:
+        reached((url, access))
+    assert "pw" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("no URL: a?b=c#d", "no URL: a?b=c#d"),
+        ("https://host/a.nc?sig=abc, too", "https://host/a.nc, too"),
+        ("(s3://k:v@bucket/a.nc)", "(s3://bucket/a.nc)"),
+        ("in 'https://u@h/a?x=1' and https://h/b?y=2.", "in 'https://h/a' and https://h/b."),
+        ("abfs://con@account.dfs.core.windows.net/a", "abfs://con@account.dfs.core.windows.net/a"),
+    ],
+)
+def test_texts_without_secrets(text: str, kept: str) -> None:
+    assert without_secrets(text) == kept

@@ -32,7 +32,7 @@ def add_access(parser: Any) -> None:
         "--storage-option", action="append", type=option, default=[], metavar="NAME=VALUE",
         help="how URLs are reached: region, endpoint, skip_signature=true, request_payer=true, "
         "...; repeatable. Others can see the arguments of a command: keys and tokens are better "
-        "left to the environment (AWS_ACCESS_KEY_ID, ...), where they are found without being named",
+        "left to the environment (AWS_ACCESS_KEY_ID, ...), where they are found unnamed",
     )  # fmt: skip
 
 

@@ -98,7 +98,9 @@ def plan_containers(
     order = {key: number for number, key in enumerate(homes)}
     numbers = {
         key: number
-        for number, key in enumerate(sorted(used, key=lambda it: (order[it[0]], repr(it[1]))))
+        for number, key in enumerate(
+            sorted(used, key=lambda it: (order[it[0]], it[1] != (), repr(it[1])))
+        )
     }
     base = os.path.realpath(parent)
     names = {key for key, _ in used}  # also those that are still to be found: none is a name

@@ -125,7 +125,7 @@ def check_options(options: Mapping[str, object]) -> tuple[tuple[str, Option], ..
                 continue
         else:
             raise UnsafeStore(f"has an option that no store may tell, {name[:80]!r}")
-        raise UnsafeStore(f"has the option {name!r}, which can't be {str(value)[:80]!r}")
+        raise UnsafeStore(f"has the option {name!r} with a value that it can't have")
     return tuple(found)
 
 
@@ -172,11 +172,9 @@ def check_reach(location: str, options: Mapping[str, Option]) -> bool:
             )
     if scheme in CLOUDS:
         return False
-    if scheme != "https":
-        raise UnsafeStore(
-            "is not encrypted" if scheme == "http" else f"is reached by {scheme}, not by https"
-        )
-    flaw = host_flaw(host)
+    if scheme not in ("http", "https"):
+        raise UnsafeStore(f"is reached by {scheme}, not by https")
+    flaw = host_flaw(host) or ("is not encrypted" if scheme == "http" else None)
     if flaw is not None:
         raise UnsafeStore(flaw)
     return True
@@ -216,6 +214,8 @@ def is_public(address: Address) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
+        if address.is_site_local:
+            return False
     return address.is_global and not address.is_multicast
 
 
