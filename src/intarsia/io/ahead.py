@@ -28,29 +28,31 @@ type Head = tuple[Source, memoryview]
 class _Ahead:
     """Places in the order in which they will be opened, and the heads of the next ones."""
 
-    def __init__(self, places: list[str], access: Access | None) -> None:
+    def __init__(self, places: list[str]) -> None:
         self._places = places
         self._number = {place: number for number, place in enumerate(places)}
-        self._access = access
-        self._heads: dict[int, Future[Head]] = {}
+        self._heads: dict[int, tuple[Access | None, Future[Head]]] = {}
         self._next = 0
 
     def take(self, place: str, access: Access | None) -> Future[Head] | None:
-        """The head of a place, and the next ones on their way."""
+        """The head of a place, and the next ones on their way, reached as this one is."""
         number = self._number.get(place)
-        if number is None or access != self._access:
+        if number is None:
             return None
         end = min(number + 1 + WINDOW, len(self._places))
-        for coming in range(max(self._next, number), end):
-            self._heads[coming] = submit(partial(head, self._places[coming], access, HEAD))
+        for coming in range(max(self._next, number + 1), end):
+            other = self._places[coming]
+            if other.split("/")[:3] == place.split("/")[:3]:  # who else is told no secrets
+                self._heads[coming] = access, submit(partial(head, other, access, HEAD))
         self._next = max(self._next, end)
         for old in [old for old in self._heads if old < number - WINDOW]:
-            self._heads.pop(old).cancel()  # nobody wanted it
-        return self._heads.pop(number, None)
+            self._heads.pop(old)[1].cancel()  # nobody wanted it
+        found, future = self._heads.pop(number, (None, None))
+        return future if found == access else None
 
     def close(self) -> None:
         """Give up what nobody has taken."""
-        for future in self._heads.values():
+        for _, future in self._heads.values():
             future.cancel()
         self._heads.clear()
 
@@ -71,18 +73,16 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def ahead(places: Iterable[str], access: Access | None = None) -> Generator[None]:
-    """Fetch the heads of files ahead, while those before them are being scanned.
+def ahead(places: Iterable[str]) -> Generator[None]:
+    """Fetch the heads of files ahead, while those before them are being opened.
 
-    The first that is opened starts it. What is opened in another process, or in quite another
-    order, is fetched when it is opened, as without this.
+    The first that is opened tells how the others are reached. What is opened in another way, in
+    another process or in quite another order is fetched when it is opened, as without this.
 
     Parameters
     ----------
     places
-        URLs in the order in which they will be opened; paths among them are ignored.
-    access
-        How they are reached: the very one that they will be opened with.
+        Paths and URLs in the order in which they will be opened; the paths count for nothing.
 
     Examples
     --------
@@ -90,10 +90,7 @@ def ahead(places: Iterable[str], access: Access | None = None) -> Generator[None
     ...     pass  # open them
     """
     urls = list(dict.fromkeys(place for place in places if is_url(place)))
-    if len(urls) < 2:
-        yield
-        return
-    coming = _Ahead(urls, access)
+    coming = _Ahead(urls)
     with _lock:
         _active.append(coming)
     try:

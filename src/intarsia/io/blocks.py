@@ -19,6 +19,7 @@ from contextlib import contextmanager
 
 from intarsia.errors import ShortRead
 from intarsia.io.ahead import HEAD, taken
+from intarsia.io.held import keep
 from intarsia.io.remote import check_answer, head, read_range
 from intarsia.io.remote_pool import IN_FLIGHT
 from intarsia.io.remote_requests import Answer
@@ -66,6 +67,7 @@ def opened_remote(
     source, data = taken(place, access) or head(place, access, HEAD)
     if pinned is not None:
         check_answer(pinned, Answer(data, source.size, source.mtime_ns, source.etag))
+    keep(source, data)
     yield RemoteFile(source, data)
 
 

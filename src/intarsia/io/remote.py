@@ -13,6 +13,7 @@ from functools import partial
 
 from intarsia.errors import NotAFile, ShortRead, SourceError
 from intarsia.io.fetch import changed, check_known, is_sampled, record, seconds
+from intarsia.io.held import held
 from intarsia.io.paths import split_place
 from intarsia.io.remote_pool import run_all
 from intarsia.io.remote_requests import (
@@ -35,9 +36,13 @@ class RemoteFetcher:
     def read(self, source: Source, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Bytes of each (offset, length) of `source`, in the order asked for.
 
-        Each is one request; they are under way together.
+        Each is one request; they are under way together. What came with the head of a file that
+        is just being opened takes none.
         """
         check_known(source)
+        parts = [held(source, offset, length) for offset, length in ranges]
+        if all(part is not None for part in parts):
+            return [part for part in parts if part is not None]
         for offset, length in ranges:
             _check_inside(source, offset, length)
         for offset, length in ranges:

@@ -15,6 +15,8 @@ from uuid import uuid4
 import xarray as xr
 
 from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.io.ahead import ahead
+from intarsia.io.held import holding
 from intarsia.progress import track
 from intarsia.xarray.opening import place_of
 
@@ -95,7 +97,7 @@ def open_pile(
     if executor is not None and not hasattr(executor, "map"):
         raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
     if executor is None:
-        results = map(attempt, files)
+        results = _one_by_one(attempt, files)
     else:
         # some executors (dask's) give the result of an equal call again, also for a changed file
         results = executor.map(attempt, files, [uuid4().hex] * len(files))
@@ -122,6 +124,12 @@ def open_pile(
     return pile
 
 
+def _one_by_one[T](attempt: Callable[[str], T], files: Sequence[str]) -> Generator[T]:
+    """Open files, those of the network with their heads fetched ahead."""
+    with ahead(files):
+        yield from map(attempt, files)
+
+
 def _checked(result: Any, path: str) -> xr.Dataset:
     """What ``preprocess`` returned, if it is a dataset."""
     if not isinstance(result, xr.Dataset):
@@ -134,7 +142,8 @@ def _attempt(
 ) -> xr.Dataset | IntarsiaError:
     """Open a file, or return the error that says why it can't be: it may cross processes."""
     try:
-        return open_one(path)
+        with holding():
+            return open_one(path)
     except IntarsiaError as error:
         return error
 
