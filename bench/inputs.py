@@ -21,9 +21,9 @@ STEPS = 5
 """Times in a small file, each its own chunk: 50 chunks of data."""
 
 
-def cube(path: Path, count: int, chunk: tuple[int, int, int]) -> str:
+def cube(path: Path, count: int, chunk: tuple[int, int, int], seed: int = 0) -> str:
     """One variable ``v(time, y, x)`` of `count` chunks, shuffled and deflated."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     _, y, x = chunk
     block = max(1, (1 << 22) // (y * x))
     with netCDF4.Dataset(path, "w") as file:

@@ -108,31 +108,37 @@ def _concatenated(paths: Sequence[str], access: Any) -> xr.Dataset:
 
 def manifest_store(paths: Sequence[str], tuned: bool) -> Opener:
     """VirtualiZarr's ManifestStore, read by zarr-python."""
-    from virtualizarr.manifests import ManifestArray, ManifestGroup, ManifestStore
-    from virtualizarr.manifests.utils import copy_and_replace_metadata
     from virtualizarr.parsers import HDFParser
 
     access = registry()
     if len(paths) == 1:
         store = HDFParser()(url=f"file://{paths[0]}", registry=access)
     else:
-        arrays: dict[str, Any] = {}
-        for name, variable in concatenated(paths, access).variables.items():
-            array = variable.data
-            if isinstance(array, ManifestArray):
-                # concatenating has dropped what the store tells xarray of an array
-                metadata = copy_and_replace_metadata(
-                    array.metadata,
-                    new_dimension_names=variable.dims,
-                    new_attributes=variable.attrs | variable.encoding,
-                )
-                arrays[str(name)] = ManifestArray(metadata, array.manifest)
-        store = ManifestStore(ManifestGroup(arrays=arrays), registry=access)
+        store = stored(concatenated(paths, access), access)
 
     def opened() -> xr.Dataset:
         return xr.open_zarr(store, consolidated=False, zarr_format=3, chunks=None)
 
     return opened
+
+
+def stored(dataset: xr.Dataset, access: Any) -> Any:
+    """A virtual dataset as VirtualiZarr's ManifestStore."""
+    from virtualizarr.manifests import ManifestArray, ManifestGroup, ManifestStore
+    from virtualizarr.manifests.utils import copy_and_replace_metadata
+
+    arrays: dict[str, Any] = {}
+    for name, variable in dataset.variables.items():
+        array = variable.data
+        if isinstance(array, ManifestArray):
+            # concatenating has dropped what the store tells xarray of an array
+            metadata = copy_and_replace_metadata(
+                array.metadata,
+                new_dimension_names=variable.dims,
+                new_attributes=variable.attrs | variable.encoding,
+            )
+            arrays[str(name)] = ManifestArray(metadata, array.manifest)
+    return ManifestStore(ManifestGroup(arrays=arrays), registry=access)
 
 
 def kerchunk(paths: Sequence[str]) -> Opener:

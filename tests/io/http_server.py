@@ -164,7 +164,8 @@ def _parsed(text: bytes) -> Request:
     return Request(method, path, query, {name.lower(): value.strip() for name, _, value in pairs})
 
 
-async def _run(server: Server, started: Callable[[], object], ended: asyncio.Event) -> None:
+async def serve(server: Server, started: Callable[[], object], ended: asyncio.Event) -> None:
+    """Serve until the end is told; `started` is called when the server has a port."""
     listener = await asyncio.start_server(server.talk, "127.0.0.1", 0, backlog=256)
     server.port = listener.sockets[0].getsockname()[1]
     started()
@@ -186,7 +187,7 @@ def serving(latency: float = 0.0) -> Generator[Server]:
     ended = asyncio.Event()
 
     def run() -> None:
-        loop.run_until_complete(_run(server, started.set, ended))
+        loop.run_until_complete(serve(server, started.set, ended))
         loop.close()
 
     thread = threading.Thread(target=run, name="http-server", daemon=True)
