@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -151,6 +152,9 @@ def _filter_texts(codec: Codec) -> Iterator[str]:
     if codec.name == "hdf5":
         for _, _, _, name in reversed(config["pipeline"]):
             yield f"{name or 'filter'} (by HDF5)"
+    elif codec.name == "zarr":
+        for told in reversed(json.loads(config["codecs"])):
+            yield f"{told['name']} (by zarr)"
     elif codec.name == "unsupported":
         yield f"can't be read: {config.get('reason')}"
     else:

@@ -25,6 +25,7 @@ from intarsia.codecs.cases_filters import filter_json, filter_of
 from intarsia.codecs.cases_hdf5 import hdf5_configuration, hdf5_filter
 from intarsia.codecs.cases_steps import parameters_json, parameters_of, steps_json, steps_of
 from intarsia.codecs.cases_types import data_type_json, data_type_of, entries, fail, text_of
+from intarsia.codecs.cases_zarr import zarr_configuration, zarr_filter_of
 from intarsia.encoding import Codec, Encoding
 
 __all__ = [
@@ -46,6 +47,7 @@ MAX_FILTERS = 32
 """As many as HDF5 allows."""
 
 CF, WINDOW, BYTES, HDF5 = "intarsia.cf", "intarsia.window", "bytes", "intarsia.hdf5"
+ZARR = "intarsia.zarr"
 
 
 def canonical(value: Any) -> str:
@@ -154,6 +156,8 @@ def _bytes_json(stored: np.dtype[Any]) -> dict[str, Any]:
 def _filter_json(codec: Codec) -> dict[str, Any]:
     if codec.name == "hdf5":
         return {"name": HDF5, "configuration": hdf5_configuration(codec)}
+    if codec.name == "zarr":
+        return {"name": ZARR, "configuration": zarr_configuration(codec)}
     if codec.name == "refused":
         raise ValueError(f"it can't be read: {codec.config.get('reason')}")
     return filter_json(codec)
@@ -198,8 +202,9 @@ def _parsed(text: str) -> Encoding:
     filters = tuple(_filter_of(name, config, stored) for name, config in rest)
     if len(filters) > MAX_FILTERS:
         raise ValueError(f"it has more than {MAX_FILTERS} filters")
-    if len(filters) > 1 and any(codec.name == "hdf5" for codec in filters):
-        raise ValueError(f"{HDF5} stands beside other filters")
+    for alone, name in (("hdf5", HDF5), ("zarr", ZARR)):
+        if len(filters) > 1 and any(codec.name == alone for codec in filters):
+            raise ValueError(f"{name} stands beside other filters")
     parameters = parameters_of(case["parameters"], stored, steps)
     encoding = Encoding.shared(filters, stored, steps, parameters)
     if _rewritten(case, stored) != text:
@@ -245,6 +250,8 @@ def _stored(native: np.dtype[Any], configuration: Any) -> np.dtype[Any]:
 def _filter_of(name: str, configuration: Any, stored: np.dtype[Any]) -> Codec:
     if name == HDF5:
         return hdf5_filter(configuration, stored)
+    if name == ZARR:
+        return zarr_filter_of(configuration, stored)
     return filter_of(name, configuration)
 
 

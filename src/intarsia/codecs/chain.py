@@ -71,7 +71,9 @@ def chain(encoding: Encoding, filter_mask: int, nbytes: int) -> Chain:
     if filters and filters[0].name == "hdf5":
         return _hdf5_chain(encoding, filter_mask, nbytes)
     if filters and filters[0].name == "zarr":
-        return _zarr_chain(encoding, nbytes)
+        if not filter_mask & 1:
+            return _zarr_chain(encoding, nbytes)
+        filters = ()
     shuffled = bool(filters) and filters[0].name == "shuffle" and not filter_mask & 1
     undo = decoder(filters[1:] if shuffled else filters, filter_mask >> shuffled, nbytes)
     elementsize = filters[0].config["elementsize"] if shuffled else 1

@@ -4,9 +4,8 @@ The filter ``zarr`` stands for a whole chain, as the metadata of a Zarr v3 array
 stored bytes to the elements of a chunk. zarr's own codec objects do the work, and numcodecs' and
 imagecodecs' behind them; those of TIFF that put samples in order are done here.
 
-A store is a stranger's: `check_chain` says which codecs its cases may name. None of them runs code
-that the data brings along (``pickle``), and compressed streams that could grow without end are
-held to what the chunk may decode to.
+Compressed streams that could grow without end are held to what the chunk may decode to. Which
+codecs a store may name is told in `intarsia.codecs.zarr_names`.
 """
 
 # zarr's codecs and dtypes are generic in ways that only their own code can tell.
@@ -30,12 +29,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.codecs.zarr_names import IMAGECODECS
 from intarsia.encoding import Codec
 from intarsia.errors import ChunkError, CorruptChunk, UnsupportedVariable, WrongLength
 
 __all__ = [
-    "CORE",
-    "check_chain",
     "decode",
     "decode_objects",
     "metadata_json",
@@ -45,31 +43,6 @@ __all__ = [
 ]
 
 type Array = npt.NDArray[Any]
-
-CORE = frozenset(
-    ["bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "scale_offset", "cast_value"]
-)
-"""Codecs of Zarr itself that cases may name."""
-
-NUMCODECS = frozenset(
-    f"numcodecs.{name}"
-    for name in (
-        *("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"),
-        *("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "shuffle"),
-        *("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"),
-    )
-)
-"""Those of numcodecs that cases may name: none that makes objects of bytes."""
-
-TIFF = frozenset(["ChunkyCodec", "HorizontalDeltaCodec"])
-"""How TIFF lays samples out; decoded here."""
-
-IMAGECODECS = "imagecodecs_"
-"""Prefix of those that imagecodecs has; cases may name all of them."""
-
-MAX_CODECS = 16
-MAX_CHAIN = 1 << 13
-"""Characters of a chain's JSON in a case."""
 
 
 def zarr_filter(
@@ -88,35 +61,6 @@ def zarr_filter(
     """
     text = json.dumps(codecs, sort_keys=True, separators=(",", ":"))
     return Codec.make("zarr", codecs=text, shape=tuple(shape), dtype=np.dtype(dtype).str)
-
-
-def check_chain(text: str) -> None:
-    """Refuse a chain that no case may have.
-
-    Raises
-    ------
-    ValueError
-        If it names a codec that is not on the list, or is no chain.
-    """
-    if len(text) > MAX_CHAIN:
-        raise ValueError(f"a chain of Zarr codecs is longer than {MAX_CHAIN} characters")
-    try:
-        told: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("a chain of Zarr codecs is no JSON") from error
-    if not isinstance(told, list) or not 0 < len(cast("list[Any]", told)) <= MAX_CODECS:
-        raise ValueError(f"a chain of Zarr codecs is no list of 1 to {MAX_CODECS}")
-    for codec in cast("list[Any]", told):
-        name: Any = cast("dict[str, Any]", codec).get("name") if isinstance(codec, dict) else None
-        if not isinstance(name, str) or not _allowed(name):
-            raise ValueError(f"a store may not have the Zarr codec {str(name)[:64]!r}")
-    canonical = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    if canonical != text:
-        raise ValueError("a chain of Zarr codecs is not written the one way it is")
-
-
-def _allowed(name: str) -> bool:
-    return name in CORE or name in NUMCODECS or name in TIFF or name.startswith(IMAGECODECS)
 
 
 class _Stage(NamedTuple):

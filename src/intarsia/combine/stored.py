@@ -163,7 +163,8 @@ def filter_keys(filters: tuple[Codec | str, ...]) -> Iterator[tuple[str, Any]]:
             for member in pipeline:
                 yield str(member[-1]) or f"HDF5 filter {member[0]}", ()
         else:
-            kept = tuple(pair for pair in codec.configuration if pair[0] != "elementsize")
+            follows = ("elementsize", "shape", "dtype")
+            kept = tuple(pair for pair in codec.configuration if pair[0] not in follows)
             yield codec.name, kept
 
 

@@ -88,7 +88,7 @@ class Places:
         from obspec_utils.registry import ObjectStoreRegistry
         from obstore.store import LocalStore
 
-        registry: Any = ObjectStoreRegistry({"file://": LocalStore()})
+        registry: Any = ObjectStoreRegistry({"file://": LocalStore("/")})
         if is_url(self.place):
             client, key = self.client()
             registry.register(self.place.removesuffix(key) if key else self.place, client)
