@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import hdf5plugin  # noqa: F401  # its filters are HDF5's from now on
 import xarray as xr
 
 from tests.oracle.chain import Chain, apply_chain

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.unlike.pipeline import PLUGINS
 from tests.unlike.specs import (
     Attribute,
     FileSpec,
@@ -318,6 +319,22 @@ def layouts() -> list[Family]:
             userblock=512,
         ),
         series("fletcher32", _codecs((CHECKSUM,), (SHUFFLE, GZIP, CHECKSUM), (CHECKSUM, GZIP))),
+        series(
+            "plug-in filters",
+            lambda i, v: chunked(replace(v, stored="<i4"), (2, 2, 3), Filter([*PLUGINS][i])),
+            lengths=(2,) * len(PLUGINS),
+        ),
+        series(
+            "plug-in filters among others",
+            _codecs(
+                (SHUFFLE, Filter("zstd"), CHECKSUM),
+                (Filter("scaleoffset"), Filter("lz4")),
+                (CHECKSUM, Filter("bzip2"), Filter("blosc2")),
+                (Filter("bitshuffle"), GZIP),
+                (Filter("lzf"), Filter("blosc")),
+            ),
+            lengths=(2, 4, 3, 2, 2),
+        ),
         series("fletcher32 of odd lengths", _codecs((CHECKSUM,), chunks=(1, 3, 1))),
         series(
             "shorter than its unlimited dimension",

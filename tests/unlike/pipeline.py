@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import h5py
+import hdf5plugin
 import numpy as np
 from h5py import h5d, h5p, h5s, h5t, h5z
 
 from tests.unlike.specs import Filter, VariableSpec
 
 LZF = 32000
+PLUGINS = {
+    "zstd": hdf5plugin.Zstd(),
+    "blosc": hdf5plugin.Blosc(cname="zstd", shuffle=hdf5plugin.Blosc.BITSHUFFLE),
+    "blosc2": hdf5plugin.Blosc2(),
+    "lz4": hdf5plugin.LZ4(nbytes=40),
+    "bitshuffle": hdf5plugin.Bitshuffle(cname="lz4"),
+    "bzip2": hdf5plugin.BZip2(),
+    "zfp": hdf5plugin.Zfp(reversible=True),
+}
 
 
 def available(name: str) -> bool:
@@ -23,6 +33,7 @@ def available(name: str) -> bool:
         "lzf": LZF,
         "scaleoffset": h5z.FILTER_SCALEOFFSET,
         "nbit": h5z.FILTER_NBIT,
+        **{plugin: made.filter_id for plugin, made in PLUGINS.items()},
     }
     if not h5z.filter_avail(codes[name]):
         return False
@@ -49,6 +60,9 @@ def add_filter(properties: Any, item: Filter, dtype: np.dtype[Any]) -> None:
                 properties.set_scaleoffset(h5z.SO_INT, *(item.options or (0,)))
         case "nbit":
             properties.set_filter(h5z.FILTER_NBIT, h5z.FLAG_OPTIONAL, ())
+        case plugin:
+            made = PLUGINS[plugin]
+            properties.set_filter(made.filter_id, h5z.FLAG_OPTIONAL, made.filter_options)
 
 
 def file_type(var: VariableSpec) -> Any:

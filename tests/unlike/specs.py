@@ -20,7 +20,10 @@ from tests.unlike.special import SpecialVariable
 from tests.unlike.values import Position
 
 Layout = Literal["contiguous", "chunked", "compact", "external"]
-FilterName = Literal["gzip", "shuffle", "fletcher32", "szip", "lzf", "scaleoffset", "nbit"]
+FilterName = Literal[
+    *("gzip", "shuffle", "fletcher32", "szip", "lzf", "scaleoffset", "nbit"),
+    *("zstd", "blosc", "blosc2", "lz4", "bitshuffle", "bzip2", "zfp"),
+]
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,6 +17,7 @@ __all__ = [
     "Filter",
     "filter_name",
     "native_codec",
+    "plugins_loaded",
     "remedy_for",
     "unavailable",
 ]
@@ -121,7 +122,7 @@ def _bitshuffle(values: Sequence[int]) -> Codec | None:
 def unavailable(pipeline: Sequence[Filter]) -> list[Filter]:
     """The filters that can't be undone with the HDF5 library at hand, nor with ``hdf5plugin``."""
     missing = [entry for entry in pipeline if not _is_there(entry[0])]
-    if missing and _plugins_loaded():
+    if missing and plugins_loaded():
         missing = [entry for entry in missing if not _is_there(entry[0])]
     return missing
 
@@ -134,7 +135,7 @@ def _is_there(number: int) -> bool:
     return bool(h5z.get_filter_info(number) & h5z.FILTER_CONFIG_DECODE_ENABLED)
 
 
-def _plugins_loaded() -> bool:
+def plugins_loaded() -> bool:
     """Import ``hdf5plugin``, which gives the HDF5 library its filters; False without it."""
     try:
         import hdf5plugin  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -145,7 +146,7 @@ def _plugins_loaded() -> bool:
 
 def remedy_for(missing: Sequence[Filter]) -> str:
     """What makes the filters of `unavailable` available."""
-    if any(number in _PACKAGED for number, _, _, _ in missing) and not _plugins_loaded():
+    if any(number in _PACKAGED for number, _, _, _ in missing) and not plugins_loaded():
         return "install hdf5plugin (pip install 'intarsia[filters]')"
     names = ", ".join(filter_name(number, name) for number, _, _, name in missing)
     return f"install the HDF5 plug-in for {names}"

@@ -30,7 +30,7 @@ from intarsia.io.files import File
 from intarsia.references import AFFINE, References, Source, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
-from intarsia.scan.hdf5_layout import Layout, Unreferable, assemble, layout
+from intarsia.scan.hdf5_layout import Layout, Unreferable, assemble, lacking, layout
 from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
 from intarsia.scan.hdf5_open import Opened, opened
 from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
@@ -239,9 +239,13 @@ class _Scan:
             return self._find(dataset, element, shape)
         except Unreferable as error:
             loader: Loader | None = None
+            remedy = error.remedy
             if error.readable and element.readable:
-                loader = self._loader(name, dataset, element, shape, error)
-            return Opaque(shape, element.dtype, error.reason, error.remedy, loader)
+                needed = lacking(dataset.creation)
+                remedy = remedy or needed
+                if not needed:
+                    loader = self._loader(name, dataset, element, shape, error)
+            return Opaque(shape, element.dtype, error.reason, remedy, loader)
 
     def _find(self, dataset: Dataset, element: ElementType, shape: tuple[int, ...]) -> _Placed:
         if dataset.null:

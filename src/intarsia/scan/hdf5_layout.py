@@ -16,6 +16,7 @@ from h5py import h5d, h5f, h5s, h5t
 
 from intarsia.codecs.hdf5 import hdf5_codec, prepare
 from intarsia.codecs.hdf5_filters import (
+    BITSHUFFLE,
     Filter,
     filter_name,
     native_codec,
@@ -161,6 +162,15 @@ def pipeline(creation: Any) -> tuple[Filter, ...]:
     return tuple(filters)
 
 
+def lacking(creation: Any) -> str:
+    """What to install for the library to read a dataset, or nothing.
+
+    Plug-ins that are installed are loaded by this.
+    """
+    missing = unavailable(pipeline(creation))
+    return remedy_for(missing) if missing else ""
+
+
 def _filters(
     dataset: Any,
     filters: tuple[Filter, ...],
@@ -170,6 +180,10 @@ def _filters(
 ) -> tuple[Codec, ...]:
     native = [native_codec(entry, element.stored.itemsize) for entry in filters]
     needed = [entry for entry, codec in zip(filters, native, strict=True) if codec is None]
+    for number, _, values, _ in needed:
+        if number == BITSHUFFLE:  # its plug-in divides by them
+            reason = f"bitshuffle with the parameters {list(values)}"
+            raise Unreferable(reason, readable=False)
     missing = unavailable(needed)
     if missing:
         names = ", ".join(filter_name(number, name) for number, _, _, name in missing)

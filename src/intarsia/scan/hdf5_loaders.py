@@ -19,9 +19,10 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import CorruptChunk, ShortRead, SourceChanged
+from intarsia.errors import CorruptChunk, ShortRead, SourceChanged, UnsupportedVariable
 from intarsia.io.paths import is_url
 from intarsia.references import Source
+from intarsia.scan.hdf5_layout import lacking
 from intarsia.scan.hdf5_open import HDF5_ERRORS, Opened, opened
 
 
@@ -63,6 +64,8 @@ class DatasetLoader:
                     raise ShortRead(reason, url=external, array=self.name)
             dataset = h5py.File(file.id)[self.name]
             assert isinstance(dataset, h5py.Dataset)
+            _require_own(dataset, self.source)
+            _require_filters(dataset, self.source.url)
             try:
                 return _whole(dataset)
             except HDF5_ERRORS as error:
@@ -94,6 +97,8 @@ class VariableLoader:
                 )
                 group = root if self.group == "/" else root[self.group]
                 variable = group.variables[self.name]
+                _require_own(variable._h5ds, self.source)  # pyright: ignore[reportPrivateUsage]
+                _require_filters(variable._h5ds, self.source.url)  # pyright: ignore[reportPrivateUsage]
                 values = variable[(slice(None),) * variable.ndim if variable.ndim else ()]
             except HDF5_ERRORS as error:
                 raise _unread(error, self.source.url, self.name) from error
@@ -105,6 +110,23 @@ def _whole(dataset: h5py.Dataset) -> npt.NDArray[Any]:
     if info is not None and info.length is None:
         return _array(dataset.asstr()[()], np.dtype(object))
     return _array(dataset[()], dataset.dtype)
+
+
+def _require_own(dataset: h5py.Dataset, source: Source) -> None:
+    """Refuse what lies elsewhere, where a file of the network says so: it would be read here."""
+    creation = dataset.id.get_create_plist()
+    virtual = creation.get_layout() == h5py.h5d.VIRTUAL
+    if is_url(source.container) and (virtual or creation.get_external_count()):
+        reason = "its values lie in other files, which only local files may lead to"
+        raise UnsupportedVariable(reason, url=source.url, array=dataset.name)
+
+
+def _require_filters(dataset: h5py.Dataset, url: str) -> None:
+    """Load the plug-ins that a dataset needs; each process has to."""
+    missing = lacking(dataset.id.get_create_plist())
+    if missing:
+        reason = "the HDF5 library lacks its filter"
+        raise UnsupportedVariable(reason, url=url, array=dataset.name, remedy=missing)
 
 
 def _array(values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import VirtualArray
+from intarsia.codecs.hdf5_filters import plugins_loaded
 from intarsia.errors import IntarsiaError
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
@@ -214,7 +215,9 @@ def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
         with _quietly():
             first, *others = _engines(path)
             given: dict[str, Any] = {"cache": False, "create_default_indexes": False, **asked}
-            if first != "h5netcdf":
+            if first == "h5netcdf":
+                plugins_loaded()  # for filters that we undo without
+            else:
                 given.pop("group", None)  # the root, as there are no others
             try:
                 return xr.open_dataset(path, engine=first, **given)
