@@ -164,6 +164,19 @@ def test_what_a_header_counts_takes_no_memory(tmp_path: Path, version: int) -> N
     refused(path, "the header has more than", UnsupportedError)
 
 
+def test_billions_of_records_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    variables = [Var("a", [0], "i4", 0), Var("b", [0], "i4", 4)]
+    with open(path, "wb") as file:
+        file.write(header(1, (1 << 32) - 2, DIMS, variables))
+        file.truncate(1 << 40)
+    tracemalloc.start()
+    refused(path, "pieces", UnsupportedError, "a")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24
+
+
 @pytest.mark.parametrize(
     ("variables", "match", "array"),
     [

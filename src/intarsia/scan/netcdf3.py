@@ -37,7 +37,7 @@ MAX_DIMS = 32
 """Of a variable; no one has more."""
 
 MAX_CHUNKS = 1 << 27
-"""Slabs, or parts of them, that one variable may lie in: each takes memory."""
+"""Slabs, or parts of them, that the variables may lie in together: each takes memory."""
 
 
 def scan(
@@ -137,6 +137,18 @@ class _Placed(NamedTuple):
     def empty(self) -> bool:
         return 0 in self.shape
 
+    def is_one_run(self, step: int) -> bool:
+        """Whether its bytes follow each other, where records are so far apart."""
+        return not self.is_record or step == self.slab or self.shape[0] == 1
+
+    def pieces(self, step: int) -> int:
+        """How many references it takes."""
+        if self.empty or self.is_one_run(step):
+            return 1
+        inner = self.shape[1:]
+        strip = strip_shape(inner, self.variable.dtype.itemsize)
+        return self.shape[0] * prod(grid_shape(inner, strip))
+
     def end(self, step: int) -> int:
         """Offset after the last of its bytes, where records are so far apart."""
         more = (self.shape[0] - 1) * step if self.is_record else 0
@@ -152,6 +164,7 @@ def _scanned(header: Header, sources: Sources, dropped: set[str]) -> Scanned:
     _check_places(placed, step, header.nbytes)
     size = int(sources.sizes[0])
     variables: dict[str, ScannedVariable] = {}
+    pieces = 0
     for one in placed:
         name = one.variable.name
         if name in dropped:
@@ -159,6 +172,10 @@ def _scanned(header: Header, sources: Sources, dropped: set[str]) -> Scanned:
         if not one.empty and one.end(step) > size:
             reason = f"the file is cut short: it has {size} of at least {one.end(step)} bytes"
             raise CorruptFile(reason, array=name, remedy=AGAIN)
+        pieces += one.pieces(step)
+        if pieces > MAX_CHUNKS:
+            reason = f"the variables up to this lie in more than {MAX_CHUNKS} pieces"
+            raise UnsupportedError(reason, array=name, remedy="drop some with drop_variables=")
         variables[name] = ScannedVariable(
             tuple(header.dimensions[number].name for number in one.variable.dims),
             _array(sources, one, step),
@@ -258,16 +275,13 @@ def _array(sources: Sources, one: _Placed, step: int) -> VirtualArray:
     if one.empty:
         return make(one.shape, tuple(max(size, 1) for size in one.shape), References.missing())
     itemsize = encoding.stored.itemsize
-    if not one.is_record or step == one.slab or one.shape[0] == 1:
+    if one.is_one_run(step):
         nbytes = prod(one.shape) * itemsize
         strips = strip_shape(one.shape, itemsize)
         return make(one.shape, strips, References.contiguous(begin, nbytes))
     records, *inner = one.shape
     offsets = begin + np.arange(records, dtype=np.int64) * step
     strip = strip_shape(inner, itemsize)
-    if records * prod(grid_shape(inner, strip)) > MAX_CHUNKS:
-        reason = f"it lies in more than {MAX_CHUNKS} pieces"
-        raise UnsupportedError(reason, array=name)
     parts = [
         make((records, *part), (1, *chunk), _slabs(offsets, inner, start, part, chunk, itemsize))
         for start, part, chunk in _even(inner, strip)

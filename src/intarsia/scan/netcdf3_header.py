@@ -284,7 +284,7 @@ class _Parser:
                 raise CorruptFile(reason, array=name, remedy=AGAIN)
             attributes = self._attributes(types)
             dtype = self._type(types)
-            self._integer(width)  # the size, which is wrong where it does not fit: follows anyway
+            self._integer(width)  # its size, which follows from the shape, and may be wrong here
             begin = int.from_bytes(self._take(offset_width), "big", signed=True)
             found.append(Variable(name, dims, attributes, dtype, begin))
         return tuple(found)
