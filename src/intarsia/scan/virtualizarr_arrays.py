@@ -56,7 +56,7 @@ def _array_of(
     config = sharding_of(codecs)
     if config is not None:
         shards = Shards.of(config, chunks)
-        manifest = shards.opened(manifest, sources)
+        manifest = shards.opened(manifest, sources, one.shape)
         chunks, codecs = shards.chunks, shards.codecs
     if one.dtype.kind not in PLAIN + "Mm":
         loader = ChunkLoader(

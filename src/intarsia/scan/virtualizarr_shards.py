@@ -83,8 +83,8 @@ class Shards:
         """Length of an index."""
         return 16 * prod(self.per_shard) + 4 * self.checked
 
-    def opened(self, manifest: Manifest, sources: Sources) -> Manifest:
-        """The manifest of the inner chunks.
+    def opened(self, manifest: Manifest, sources: Sources, shape: Sequence[int]) -> Manifest:
+        """The manifest of the inner chunks of an array; those of an edge may lie outside of it.
 
         Raises
         ------
@@ -94,6 +94,9 @@ class Shards:
             If it is none.
         """
         grid = manifest.sources.shape
+        inside = tuple(
+            slice(-(-size // chunk)) for size, chunk in zip(shape, self.chunks, strict=True)
+        )
         count, inner = manifest.sources.size, prod(self.per_shard)
         table = np.full((count, inner, 2), MISSING, np.uint64)
         states = manifest.states.reshape(-1)
@@ -131,10 +134,10 @@ class Shards:
         owners = np.where(missing, NOWHERE, owner[:, None])
         inner_states = np.where(missing, ABSENT, STORED).astype(np.uint8)
         return Manifest(
-            self._spread(owners, grid),
-            self._spread(offsets, grid),
-            self._spread(lengths, grid),
-            self._spread(inner_states, grid),
+            self._spread(owners, grid)[inside],
+            self._spread(offsets, grid)[inside],
+            self._spread(lengths, grid)[inside],
+            self._spread(inner_states, grid)[inside],
         )
 
     def _index(self, data: memoryview, key: str) -> IntArray:
