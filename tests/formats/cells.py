@@ -29,11 +29,15 @@ class Made:
         Reads it with its own library; None where no library can.
     arguments
         For `intarsia.open_dataset`.
+    like
+        Name of the variable, where only its values are to be compared, as the oracle has no view
+        of the rest.
     """
 
     place: Path | str
     oracle: Oracle | None
     arguments: dict[str, Any] = field(default_factory=dict)
+    like: str = ""
 
 
 type Maker = Callable[[Path], Made]
@@ -67,7 +71,6 @@ FEATURES: dict[str, str] = {
     "scale-offset": "encoding",
     "n-bit": "encoding",
     "LZW, predictor": "encoding",
-    "JPEG": "encoding",
     "scale_factor, add_offset, _FillValue": "encoding",
     # of what type they are
     "numbers of either byte order": "type",

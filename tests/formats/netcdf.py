@@ -80,7 +80,9 @@ def _records(folder: Path) -> Made:
 def _never_written(folder: Path) -> Made:
     path = folder / "a.h5"
     with h5py.File(path, "w") as file:
-        variable = file.create_dataset("v", (20, 30), "f4", chunks=(7, 11), fillvalue=5, shuffle=True)
+        variable = file.create_dataset(
+            "v", (20, 30), "f4", chunks=(7, 11), fillvalue=5, shuffle=True
+        )
         variable[:7, 11:] = VALUES[:7, 11:]
     return _by_xarray(path, "h5netcdf")
 
@@ -107,7 +109,9 @@ def _virtual_dataset(folder: Path) -> Made:
     layout = h5py.VirtualLayout((40, 30), "f4")
     for number in range(2):
         with h5py.File(folder / f"{number}.h5", "w") as file:
-            file.create_dataset("part", data=VALUES + number, chunks=(5, 30), compression=number + 1)
+            file.create_dataset(
+                "part", data=VALUES + number, chunks=(5, 30), compression=number + 1
+            )
         part = h5py.VirtualSource(f"{number}.h5", "part", VALUES.shape)
         layout[20 * number : 20 * (number + 1)] = part
     path = folder / "a.h5"
@@ -260,7 +264,7 @@ def _references(folder: Path) -> Made:
     with h5py.File(path, "w") as file:
         file["w"] = VALUES
         file.create_dataset("v", (2,), h5py.ref_dtype)[:] = file["w"].ref
-    return _by_xarray(path, "h5netcdf")
+    return Made(path, None)  # two references to one object are not equal
 
 
 @cell("lists of any length", NETCDF4, HDF5)

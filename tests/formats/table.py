@@ -15,8 +15,8 @@ from pathlib import Path
 import intarsia
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError, UnsupportedError
-from tests.compare import differences
-from tests.formats import netcdf  # noqa: F401  # registers its cells
+from tests.compare import differences, value_differences
+from tests.formats import netcdf, others  # noqa: F401  # register their cells
 from tests.formats.cells import FEATURES, FORMATS, MAKERS, Made
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
@@ -37,12 +37,16 @@ def outcome(made: Made, folder: Path) -> str:
         warnings.filterwarnings("ignore", message="The 'phony_dims' kwarg")
         actual = intarsia.open_dataset(made.place, **made.arguments)
         expected = None if made.oracle is None else made.oracle().load()
-    data = actual.variables["v"]._data
+    name = made.like or "v"
+    data = actual.variables[name]._data
     try:
         loaded = actual.load()
     except UnsupportedError:
         return REFUSED
-    if expected is not None:
+    if expected is not None and made.like:
+        problems = value_differences(name, loaded[name], expected["v"])
+        assert not problems, problems
+    elif expected is not None:
         problems = differences(loaded, expected)
         assert not problems, problems
     if not isinstance(data, VirtualArray):
@@ -50,7 +54,7 @@ def outcome(made: Made, folder: Path) -> str:
     store = folder / "saved.intarsia"
     intarsia.open_dataset(made.place, **made.arguments).intarsia.save(store)
     again = intarsia.open_dataset(store)
-    kept = isinstance(again.variables["v"]._data, VirtualArray)
+    kept = isinstance(again.variables[name]._data, VirtualArray)
     problems = differences(again.load(), loaded)
     assert not problems, problems
     return REFERENCED if kept else COPIED_LATER

@@ -51,9 +51,7 @@ def netcdf4(dataset: xr.Dataset, path: Path, packing: dict[str, Any]) -> Callabl
 
 
 def zarr(version: int) -> Writer:
-    def write(
-        dataset: xr.Dataset, path: Path, packing: dict[str, Any]
-    ) -> Callable[[], xr.Dataset]:
+    def write(dataset: xr.Dataset, path: Path, packing: dict[str, Any]) -> Callable[[], xr.Dataset]:
         # of Zarr's second version, xarray keeps the fill value where Zarr has one
         encoding = {"sst": {**packing, "chunks": (4, 6, 3)}}
         dataset.to_zarr(path, zarr_format=version, encoding=encoding, consolidated=False)
