@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from intarsia.array import VirtualArray, load_together
 from intarsia.encoding import Encoding
 from intarsia.engine import plan as planning
-from intarsia.engine.plan import FREE_GAP, MAX_GAP, MAX_OVERREAD, Plan, plans
+from intarsia.engine.plan import FREE_GAP, MAX_GAP, MAX_OVERREAD, Plan, plans, tasks_of
 from intarsia.io.fetch import observe
 from intarsia.references import STORED, References, Source, Sources
 from tests.algebra import lay_out
@@ -143,11 +143,12 @@ def test_a_gap_is_bridged_where_it_pays() -> None:
 
 def test_tiny_chunks_at_small_gaps_are_one_request() -> None:
     """However little of what is read they are: a request costs more."""
-    for gap, requests in [(FREE_GAP, 1), (FREE_GAP + 1, 100)]:
-        array = chunked(0, [n * (64 + gap) for n in range(100)], [64] * 100)
-        (plan,) = plans([array.segments])
-        check_plan(plan)
-        assert plan.requests == requests
+    for remote, free in [(False, FREE_GAP), (True, planning.FREE_GAP_REMOTE)]:
+        for gap, requests in [(free, 1), (free + 1, 100)]:
+            offsets = np.arange(100) * (64 + gap)
+            columns = (np.zeros(100, np.int64), offsets, np.full(100, 64), np.full(100, 64))
+            tasks = tasks_of(*columns, np.full(100, remote) if remote else None)
+            assert sum(len(read.ranges) for task in tasks for read in task) == requests
 
 
 def test_a_network_is_asked_for_bytes_not_for_elements() -> None:
