@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -180,8 +181,14 @@ async def serve(server: Server, started: Callable[[], object], ended: asyncio.Ev
 
 @contextmanager
 def serving(latency: float = 0.0) -> Generator[Server]:
-    """A server that lives in a thread of this process."""
+    """A server that lives in a thread of this process, in which no garbage is collected.
+
+    Collecting objects of h5py takes its lock. Who reads with h5py through this server holds it, and
+    waits for this thread.
+    """
     server = Server(latency)
+    collects = gc.isenabled()
+    gc.disable()
     started = threading.Event()
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()
@@ -198,3 +205,5 @@ def serving(latency: float = 0.0) -> Generator[Server]:
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(10)
+        if collects:
+            gc.enable()

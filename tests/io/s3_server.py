@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import logging
 import warnings
@@ -61,7 +62,12 @@ class S3Server:
 
 @contextmanager
 def serving_s3(buckets: Iterable[str] = ("bucket",)) -> Generator[S3Server]:
-    """A server with empty buckets, which anyone may list, in a thread of this process."""
+    """A server with empty buckets, which anyone may list, in threads of this process.
+
+    No garbage is collected meanwhile, for the reason that `serving` gives.
+    """
+    collects = gc.isenabled()
+    gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what its libraries say to each other
         from moto.server import ThreadedMotoServer
@@ -79,6 +85,8 @@ def serving_s3(buckets: Iterable[str] = ("bucket",)) -> Generator[S3Server]:
         yield server
     finally:
         moto.stop()
+        if collects:
+            gc.enable()
 
 
 def _watched(app: Any, server: S3Server) -> Any:

@@ -138,7 +138,7 @@ class RemoteFile:
     def _miss(self, blocks: range) -> None:
         """Fetch blocks with their surroundings."""
         if self._last:
-            of_use = 4 * len(self._used) >= len(self._last)
+            of_use = 4 * len(self._used) > len(self._last)
             self._span = min(2 * self._span, MOST) if of_use else max(self._span // 2, 1 << 14)
         span = self._span // BLOCK
         start = blocks.start // span * span

@@ -227,7 +227,7 @@ class _Raw(io.RawIOBase):
                     url=self._file.source.url,
                 )
             length = min(len(wanted), max(self._file.source.size - self._at, 0))
-            data = self._file.read(self._at, length)
+            data = self._file.read(self._at, length) if length else memoryview(b"")
             if self._prefetcher is not None:
                 self._prefetcher.look(self._at, data)
             elif bytes(data[: len(SIGNATURE)]) == SIGNATURE:
