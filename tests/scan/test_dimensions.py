@@ -12,7 +12,7 @@ import pytest
 
 from intarsia.errors import FormatError, UnsupportedError
 from intarsia.scan.hdf5 import scan
-from tests.scan.store import assert_as_xarray, groups, opaque, virtual
+from tests.scan.store import assert_as_xarray, groups, virtual
 
 
 def all_groups(path, phony_dims=None):
@@ -243,20 +243,6 @@ def test_soft_and_hard_links_are_followed(tmp_path):
     virtual(scanned, "soft")
     virtual(scanned, "hard")
     assert_as_xarray(path, "/inner")
-
-
-def test_an_external_link_is_opaque(tmp_path):
-    path = tmp_path / "x.h5"
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["g/x"] = np.arange(3)
-    with h5py.File(path, "w") as file:
-        file["x"] = h5py.ExternalLink("other.h5", "/g/x")
-        file["g"] = h5py.ExternalLink("other.h5", "/g")
-        file["through"] = h5py.SoftLink("/g/x")
-    scanned = assert_as_xarray(path)
-    assert "external link" in opaque(scanned, "x").reason
-    assert "external link" in opaque(scanned, "through").reason
-    assert "external link" in opaque(assert_as_xarray(path, "/g"), "x").reason
 
 
 def test_dropped_variables_are_not_looked_at(tmp_path):

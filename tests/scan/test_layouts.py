@@ -18,7 +18,7 @@ from intarsia.references import AFFINE, DENSE, MISSING, SPARSE
 from intarsia.scan import hdf5_open
 from intarsia.scan.hdf5 import scan
 from intarsia.scan.hdf5_open import addresses_are_absolute
-from tests.scan.store import assert_as_xarray, opaque, virtual
+from tests.scan.store import assert_as_xarray, virtual
 
 
 def references(scanned, name="x"):
@@ -265,18 +265,6 @@ def test_a_user_block_is_added_where_the_library_does_not(tmp_path, monkeypatch)
         difference = references(shifted, name).offsets.astype(int)
         difference -= references(expected, name).offsets.astype(int)
         assert set(difference.tolist()) == {2048}
-
-
-def test_a_virtual_dataset_is_opaque(tmp_path):
-    path = tmp_path / "x.h5"
-    layout = h5py.VirtualLayout((2, 4), "i4")
-    for i in range(2):
-        with h5py.File(tmp_path / f"{i}.h5", "w") as file:
-            file["part"] = np.arange(4) + i
-        layout[i] = h5py.VirtualSource(tmp_path / f"{i}.h5", "part", (4,))
-    with h5py.File(path, "w") as file:
-        file.create_virtual_dataset("x", layout)
-    assert "virtual dataset" in opaque(assert_as_xarray(path)).reason
 
 
 # -- external raw files --------------------------------------------------------------------------

@@ -13,27 +13,29 @@ processes for that. Everything returned can be pickled.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import prod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from h5py import h5d, h5t
+from h5py import h5t
 
 from intarsia.array import VirtualArray
-from intarsia.encoding import RAW_FILL, Encoding
+from intarsia.encoding import RAW_FILL
 from intarsia.errors import IntarsiaError
 from intarsia.grid import strip_shape
 from intarsia.io.files import File
-from intarsia.references import AFFINE, References, Source, Sources
+from intarsia.references import References, Sources
 from intarsia.scan.hdf5_attributes import attribute_names, visible_attributes
 from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
-from intarsia.scan.hdf5_layout import Layout, Unreferable, assemble, lacking, layout
+from intarsia.scan.hdf5_files import Files
+from intarsia.scan.hdf5_following import LinkedLoader, VirtualLoader
+from intarsia.scan.hdf5_layout import Unreferable, lacking, require_reachable
 from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
 from intarsia.scan.hdf5_open import Opened, opened
+from intarsia.scan.hdf5_placing import Placed, Stored, place
 from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
+from intarsia.scan.hdf5_virtual import place_virtual, surveyed
 from intarsia.scan.protocol import Loader, Opaque, Scanned, ScannedVariable
 
 __all__ = ["scan", "scan_groups"]
@@ -148,16 +150,6 @@ def _place(path: str | os.PathLike[str] | File) -> tuple[str, str | File]:
     return path.source.url, path
 
 
-@dataclass(slots=True)
-class _Placed:
-    """A variable whose bytes were found."""
-
-    layout: Layout
-    encoding: Encoding
-    fill: Any
-    unwritten: Any
-
-
 class _Scan:
     """One scan in progress."""
 
@@ -176,12 +168,12 @@ class _Scan:
         self._structure = structure
         self._node = node
         self._choices = choices
-        self._files: dict[str | None, int] = {None: 0}
+        self._files = Files(file)
 
     def result(self, dropped: set[str]) -> Scanned:
         node = self._node
         sizes = {name: dimension.size for name, dimension in node.dimensions.items()}
-        found: dict[str, tuple[Dataset, tuple[str, ...], ElementType, _Placed | Opaque]] = {}
+        found: dict[str, tuple[Dataset, tuple[str, ...], ElementType, Placed | Opaque]] = {}
         for dataset in node.datasets:
             name = dataset.name.replace(COLLIDING, "")
             if name in dropped:
@@ -195,12 +187,11 @@ class _Scan:
                 found[name] = (dataset, dims, element, self._placed(name, dataset, element, shape))
             except IntarsiaError as error:
                 raise error.located(array=name) from error.__cause__
-        sources = self._sources()
+        sources = self._files.sources(self._choices)
         variables: dict[str, ScannedVariable] = {}
         for name, (dataset, dims, element, data) in found.items():
-            if isinstance(data, _Placed):
-                shape = tuple(sizes[dim] for dim in dims)
-                values = self._array(sources, name, dataset, data, shape)
+            if isinstance(data, Placed):
+                values = _array(sources, data, tuple(sizes[dim] for dim in dims))
             else:
                 values = data
             attrs = visible_attributes(dataset.id, dataset.attributes, name)
@@ -224,70 +215,50 @@ class _Scan:
             return {"dtype": enum_dtype(element.dtype, name)}
         return {}
 
-    def _sources(self) -> Sources:
-        main = self._file.source
-        found = [main, *(_source(file) for file in self._files if file is not None)]
-        return Sources.of([source._replace(scan=self._choices) for source in found])
-
     # -- finding the bytes -----------------------------------------------------------------------
 
     def _placed(
         self, name: str, dataset: Dataset, element: ElementType, shape: tuple[int, ...]
-    ) -> _Placed | Opaque:
+    ) -> Placed | Opaque:
         """Find the bytes of a variable, or say why there is no reference to them."""
         try:
-            return self._find(dataset, element, shape)
+            return self._find(name, dataset, element, shape)
         except Unreferable as error:
             loader: Loader | None = None
             remedy = error.remedy
-            if error.readable and element.readable:
+            # of what a virtual dataset of the network leads to, the library reads too much
+            reachable = not (self._file.is_remote and self._stored(dataset, element).is_virtual)
+            if error.readable and element.readable and reachable:
                 needed = lacking(dataset.creation)
                 remedy = remedy or needed
                 if not needed:
                     loader = self._loader(name, dataset, element, shape, error)
             return Opaque(shape, element.dtype, error.reason, remedy, loader)
 
-    def _find(self, dataset: Dataset, element: ElementType, shape: tuple[int, ...]) -> _Placed:
+    def _find(
+        self, name: str, dataset: Dataset, element: ElementType, shape: tuple[int, ...]
+    ) -> Placed:
         if dataset.null:
             raise Unreferable("a null dataspace: there is no value", readable=False)
         if not element.readable:
             raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
         if element.dtype.subdtype is not None:
             raise Unreferable("an array datatype, which xarray can't represent", readable=False)
-        if self._file.is_remote and dataset.creation.get_external_count():
-            name = os.fsdecode(dataset.creation.get_external(0)[0])
-            raise Unreferable(
-                f"values in the external file {name!r}, which only local files may lead to",
-                readable=False,
-            )
-        if dataset.external:
-            raise Unreferable("an external link: it lies in another file")
+        stored = self._stored(dataset, element)
+        require_reachable(stored.file, stored.creation)
+        if stored.is_virtual:
+            placed = place_virtual(self._files, stored, name)
+        else:
+            placed = place(self._files, stored, name)
         if len(dataset.shape) != len(shape):
             raise Unreferable(
                 f"dimensions that do not fit: the dataset has the shape {dataset.shape}"
             )
-        if element.form not in ("plain", "converted"):
-            raise Unreferable(element.name)
-        creation = dataset.creation
-        fill = np.zeros((), element.stored)
-        defined = creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-        if defined:
-            creation.get_fill_value(fill)
-        # h5py reads into zeros, and HDF5 leaves them there where no fill value is to be written.
-        unwritten = fill
-        if defined and creation.get_fill_time() == h5d.FILL_TIME_NEVER:
-            unwritten = np.zeros((), element.stored)
-        placed = layout(
-            self._file,
-            dataset.id,
-            creation,
-            dataset.shape,
-            element,
-            fill.tobytes() if defined else None,
-        )
-        for piece in placed.pieces:
-            self._files.setdefault(piece.file, len(self._files))
-        return _Placed(placed, Encoding(placed.filters, element.stored), fill, unwritten)
+        return placed
+
+    def _stored(self, dataset: Dataset, element: ElementType) -> Stored:
+        home = self._files.home(dataset.id) if dataset.external else self._file
+        return Stored(home, dataset.id, dataset.creation, dataset.shape, element)
 
     def _loader(
         self,
@@ -298,67 +269,36 @@ class _Scan:
         error: Unreferable,
     ) -> Loader:
         source = self._file.source
+        whole = f"{self._group.rstrip('/')}/{dataset.name}"
         plain = element.form != "other" or element.dtype.kind in "SUbc"
         if plain and dataset.shape == shape:
-            whole = f"{self._group.rstrip('/')}/{dataset.name}"
-            return DatasetLoader(source, whole, error.files)
-        return VariableLoader(source, self._group, name)
-
-    # -- making arrays ---------------------------------------------------------------------------
-
-    def _array(
-        self,
-        sources: Sources,
-        name: str,
-        dataset: Dataset,
-        placed: _Placed,
-        shape: tuple[int, ...],
-    ) -> VirtualArray:
-        """Join the pieces of a variable, and give it the lengths of its dimensions."""
-        itemsize = placed.encoding.stored.itemsize
-
-        def make(part: tuple[int, ...], file: str | None, fill: Any, refs: References) -> Any:
-            row = np.zeros((), placed.encoding.parameters)
-            row[RAW_FILL] = fill
-            chunks = placed.layout.chunks
-            if refs.form == AFFINE or len(part) != len(chunks):
-                chunks = strip_shape(part, itemsize)  # of a part, strips may be smaller
-            return VirtualArray.from_source(
-                sources, self._files[file], part, chunks, placed.encoding, row, refs, name=name
-            )
-
-        pieces = placed.layout.pieces
-        if len(pieces) == 1:
-            one = pieces[0]
-            array: Any = make(dataset.shape, one.file, placed.unwritten, one.references)
+            loader: Loader = DatasetLoader(source, whole, error.files)
         else:
-            ends = np.cumsum([piece.elements or 0 for piece in pieces]).tolist()
-
-            def cut(part: tuple[int, ...], first: int) -> Any:
-                number = bisect_right(ends, first)
-                piece = pieces[number]
-                skip = first - (ends[number] - (piece.elements or 0))
-                offset = int(piece.references.offsets[0]) + skip * itemsize
-                references = References.contiguous(offset, prod(part) * itemsize)
-                return make(part, piece.file, placed.unwritten, references)
-
-            array = assemble(dataset.shape, ends, cut)
-        if array.shape != shape:
-            array = array[tuple(slice(0, size) for size in shape)]
-        for axis, size in enumerate(shape):
-            lacking = size - array.shape[axis]
-            if lacking > 0:
-                # the dataset is shorter than its unlimited dimension
-                part = (*array.shape[:axis], lacking, *array.shape[axis + 1 :])
-                rest = make(part, None, placed.fill, References.missing())
-                array = np.concatenate([array, rest], axis=axis)
-        return array
+            loader = VariableLoader(source, self._group, name)
+        stored = self._stored(dataset, element)
+        if stored.is_virtual:
+            loader = VirtualLoader.of(loader, self._path, whole, surveyed(stored))
+        if dataset.external:
+            loader = LinkedLoader(loader, stored.file.source)
+        return loader
 
 
-def _source(path: str) -> Source:
-    """Pin an external file; one that is missing is found missing when it is read."""
-    try:
-        return Sources.of_file(path)[0]
-    except OSError:
-        folder, key = os.path.split(path)
-        return Source(folder.rstrip("/") + "/", key, -1, -1)
+def _array(sources: Sources, placed: Placed, shape: tuple[int, ...]) -> VirtualArray:
+    """A variable of the lengths of its dimensions, which may be others than the dataset's."""
+    array: Any = placed.array.replaced(replace(placed.array.segments, sources=sources))
+    if array.shape != shape:
+        array = array[tuple(slice(0, size) for size in shape)]
+    for axis, size in enumerate(shape):
+        lacking = size - array.shape[axis]
+        if lacking > 0:
+            # the dataset is shorter than its unlimited dimension
+            part = (*array.shape[:axis], lacking, *array.shape[axis + 1 :])
+            case = array.segments.cases[0]
+            row = np.zeros((), case.encoding.parameters)
+            row[RAW_FILL] = placed.fill
+            chunks = strip_shape(part, case.encoding.stored.itemsize)
+            rest = VirtualArray.from_source(
+                sources, 0, part, chunks, case.encoding, row, References.missing(), name=array.name
+            )
+            array = np.concatenate([array, rest], axis=axis)
+    return array

@@ -134,8 +134,6 @@ def layout(
         dataset.read(h5s.ALL, h5s.ALL, values, h5t.py_create(element.dtype))
         references = References.inlined(values.tobytes())
         return Layout(whole, (), (Piece(None, None, references),))
-    if kind != h5d.CONTIGUOUS:
-        raise Unreferable("a virtual dataset of HDF5, made of parts of other datasets")
     if element.form != "plain":
         raise Unreferable(f"{element.dtype} of a precision of its own, not stored in chunks")
     strip = strip_shape(shape, element.stored.itemsize)
@@ -203,8 +201,23 @@ def _filters(
     return (codec,)
 
 
+def require_reachable(file: Opened, creation: Any) -> None:
+    """Refuse values in external files that a file of the network names: they would be local ones.
+
+    Raises
+    ------
+    Unreferable
+        There are some.
+    """
+    if file.is_remote and creation.get_external_count():
+        name = os.fsdecode(creation.get_external(0)[0])
+        reason = f"values in the external file {name!r}, which only local files may lead to"
+        raise Unreferable(reason, readable=False)
+
+
 def _external(file: Opened, creation: Any, nbytes: int, itemsize: int) -> tuple[Piece, ...]:
     """References into external raw files, of which each holds a run of elements."""
+    require_reachable(file, creation)
     runs: list[tuple[str, int, int]] = []
     left = nbytes
     for index in range(creation.get_external_count()):
@@ -212,7 +225,7 @@ def _external(file: Opened, creation: Any, nbytes: int, itemsize: int) -> tuple[
         size = left if size == h5f.UNLIMITED else min(size, left)
         if size == 0:
             continue
-        path = _external_path(os.fsdecode(name), os.fsdecode(file.id.name))
+        path = _external_path(os.fsdecode(name), file.source.url)
         left -= size
         if runs and runs[-1][0] == path and runs[-1][1] + runs[-1][2] == offset:
             runs[-1] = (path, runs[-1][1], runs[-1][2] + size)

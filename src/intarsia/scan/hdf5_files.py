@@ -1,0 +1,151 @@
+"""The files of one scan: the one that is scanned, and those that it leads to.
+
+HDF5 looks for a file that is named in another one at several places, and takes what it can't open
+for not being there. Here the first thing that is there has to be readable.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from h5py import h5f, h5i
+
+from intarsia.errors import SourceUnreadable
+from intarsia.io.paths import split_place
+from intarsia.references import Source, Sources
+from intarsia.scan.hdf5_open import Opened, addresses_are_absolute
+
+__all__ = ["Files", "places"]
+
+PREFIXES = {"virtual": "HDF5_VDS_PREFIX", "link": "HDF5_EXT_PREFIX"}
+"""Environment variables that tell HDF5 where to look."""
+
+ORIGIN = "${ORIGIN}"
+
+AT_START = os.environ.get("HDF5_VDS_PREFIX", "")
+"""HDF5 looks at it once more when it is loaded, and this time knows `ORIGIN`."""
+
+MAPPED = '{"mapped":true}'
+"""What is recorded, in place of choices, of files that hold values of another file's variables."""
+
+
+class Files:
+    """Files by their number in the table of sources.
+
+    Parameters
+    ----------
+    main
+        The scanned file.
+    """
+
+    def __init__(self, main: Opened) -> None:
+        self.main = main
+        self._numbers: dict[str, int] = {main.source.url: 0}
+        self._sources: dict[str, Source] = {}
+        self._homes: dict[int, Opened] = {main.id.fileno: main}
+
+    def number(self, path: str, source: Source | None = None) -> int:
+        """Row of a file in the table of sources.
+
+        Parameters
+        ----------
+        path
+            Absolute, or the URL of the scanned file.
+        source
+            With its pins, where it was opened.
+        """
+        if source is not None:
+            self._sources[path] = source
+        return self._numbers.setdefault(path, len(self._numbers))
+
+    def sources(self, choices: str) -> Sources:
+        """The table, of which the scanned file is the first."""
+        others = list(self._numbers)[1:]
+        rows = [self._sources.get(path) or _pinned(path) for path in others]
+        return Sources.of(
+            [self.main.source._replace(scan=choices), *(row._replace(scan=MAPPED) for row in rows)]
+        )
+
+    def home(self, identifier: Any) -> Opened:
+        """The open file in which an object lies that a link has led to.
+
+        Raises
+        ------
+        SourceUnreadable
+            It is not the file of that name.
+        """
+        known = self._homes.get(identifier.fileno)
+        if known is not None:
+            return known
+        file = h5i.get_file_id(identifier)
+        path = plain_path(os.path.join(os.getcwd(), os.fsdecode(h5f.get_name(file))))
+        stat = os.fstat(file.get_vfd_handle())
+        there = os.stat(path)
+        if (there.st_dev, there.st_ino) != (stat.st_dev, stat.st_ino):
+            raise SourceUnreadable("another file is there than the one that is open", url=path)
+        source = Source(*split_place(path), stat.st_size, stat.st_mtime_ns)
+        found = self._homes[identifier.fileno] = Opened(file, source, base_of(file))
+        return found
+
+
+def base_of(file: Any) -> tuple[int, int]:
+    """What is to be added to addresses that the library reports: see `Opened`."""
+    userblock = file.get_create_plist().get_userblock()
+    if not userblock:
+        return 0, 0
+    chunks, offsets = addresses_are_absolute()
+    return 0 if chunks else userblock, 0 if offsets else userblock
+
+
+def _pinned(path: str) -> Source:
+    """A row; a file that is missing is found missing when it is read."""
+    try:
+        return Sources.of_file(path)[0]
+    except OSError:
+        return Source(*split_place(path), -1, -1)
+
+
+def places(name: str, file: str, kind: Literal["virtual", "link"]) -> Iterator[str]:
+    """Where HDF5 looks for a file that is named in another one, in its order.
+
+    Parameters
+    ----------
+    name
+        As it stands in the file.
+    file
+        Absolute path of that file.
+    kind
+        What names it: the mapping of a virtual dataset, or an external link.
+    """
+    folder = os.path.dirname(file)
+    if os.path.isabs(name):
+        yield name
+        name = name.rpartition("/")[2]
+    for prefix in os.environ.get(PREFIXES[kind], "").split(":"):
+        if prefix:
+            yield os.path.join(os.getcwd(), _joined(prefix, name))
+    if kind == "virtual" and AT_START not in ("", "."):
+        prefix = AT_START
+        if prefix.startswith(ORIGIN):
+            prefix = _joined(folder, prefix.removeprefix(ORIGIN))
+        yield os.path.join(os.getcwd(), _joined(prefix, name))
+    yield _joined(folder, name)
+    yield os.path.join(os.getcwd(), name)
+    yield _joined(os.path.dirname(os.path.realpath(file)), name)
+
+
+def plain_path(path: str) -> str:
+    """A path without ``..`` and the like, of the same file, which is there."""
+    plain = os.path.normpath(path)
+    if plain != path and not (os.path.exists(plain) and os.path.samefile(plain, path)):
+        plain = os.path.realpath(path)  # a link was on the way
+    return plain
+
+
+def _joined(prefix: str, name: str) -> str:
+    """A prefix before a name, whatever the name begins with."""
+    return f"{prefix.rstrip('/')}/{name}"
