@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -75,7 +76,7 @@ def scan(
     FormatError
         It is not netCDF3, or broken, or cut short, or a group is asked for.
     UnsupportedError
-        Nobody has written how many records there are; or it has more of something than we take.
+        It has more of something than we take.
 
     Examples
     --------
@@ -159,10 +160,12 @@ def _scanned(header: Header, sources: Sources, dropped: set[str]) -> Scanned:
     unlimited = [number for number, dim in enumerate(header.dimensions) if dim.length == 0]
     if len(unlimited) > 1 and header.records:
         raise CorruptFile("the header is broken: more than one dimension is that of the records")
-    placed = [_placed(header, variable, dropped) for variable in header.variables]
+    size = int(sources.sizes[0])
+    if header.records is None:
+        header = _counted(header, size)
+    placed = [_placed(header, variable) for variable in header.variables]
     step = _record_step(placed)
     _check_places(placed, step, header.nbytes)
-    size = int(sources.sizes[0])
     variables: dict[str, ScannedVariable] = {}
     pieces = 0
     for one in placed:
@@ -196,7 +199,30 @@ def _scanned(header: Header, sources: Sources, dropped: set[str]) -> Scanned:
 # -- where the bytes are -------------------------------------------------------------------------
 
 
-def _placed(header: Header, variable: Variable, dropped: set[str]) -> _Placed:
+def _counted(header: Header, size: int) -> Header:
+    """The header of a file whose writer streamed, and never said how many records there are.
+
+    There are as many as fill the file; the padding behind the last one may be lacking. The header
+    is written for that, but SciPy takes it for none, and netCDF-C for billions.
+    """
+    placed = [_placed(header, variable) for variable in header.variables]
+    records = [one for one in placed if one.is_record]
+    step = _record_step(placed)
+    if not step:  # no variable has any bytes that could be counted
+        return replace(header, records=0)
+    end = records[-1].slab
+    if len(records) > 1:
+        end += sum(_padded(one.slab) for one in records[:-1])
+    count, rest = divmod(max(size - records[0].variable.begin, 0), step)
+    if rest >= end:
+        return replace(header, records=count + 1)
+    if rest:
+        reason = f"the file is cut short within record {count + 1}: it has {size} bytes"
+        raise CorruptFile(reason, array=records[0].variable.name, remedy=AGAIN)
+    return replace(header, records=count)
+
+
+def _placed(header: Header, variable: Variable) -> _Placed:
     lengths = [header.dimensions[number].length for number in variable.dims]
     if len(lengths) > MAX_DIMS:
         reason = f"it has {len(lengths)} dimensions, and more than {MAX_DIMS} are not supported"
@@ -205,13 +231,6 @@ def _placed(header: Header, variable: Variable, dropped: set[str]) -> _Placed:
         reason = "the header is broken: the dimension of the records is not the variable's first"
         raise CorruptFile(reason, array=variable.name, remedy=AGAIN)
     is_record = bool(lengths) and lengths[0] == 0
-    if is_record and header.records is None and variable.name not in dropped:
-        raise UnsupportedError(
-            "how many records there are was never written, and readers take it for none, or for "
-            "billions",
-            array=variable.name,
-            remedy="write the file again with a tool that counts them",
-        )
     inner = lengths[1:] if is_record else lengths
     shape = (header.records or 0, *inner) if is_record else tuple(inner)
     slab = prod(inner) * variable.dtype.itemsize
