@@ -344,6 +344,8 @@ def _registered(place: str, registry: Any) -> Access:
     if "?" in place:
         raise ValueError("a URL with a query can't be found in a registry: give storage_options")
     prefix, store = _resolved(place, registry)
+    if not callable(getattr(store, "get", None)):
+        raise TypeError(f"the registry's store for {prefix} has no method get")
     found = _given.get((prefix, id(store)))
     if found is None:
         for old in list(_given)[:-255]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from intarsia.errors import NotAFile, ShortRead, SourceError
+from intarsia.errors import NotAFile, SourceError
 from intarsia.io.fetch import changed, check_known, is_sampled, record, seconds
 from intarsia.io.held import held
 from intarsia.io.paths import split_place
@@ -19,6 +19,7 @@ from intarsia.io.remote_pool import run_all
 from intarsia.io.remote_requests import (
     Answer,
     RangesIgnored,
+    Unsatisfiable,
     is_strong,
     past_the_end,
     request,
@@ -90,9 +91,7 @@ def _head(place: str, access: Access | None, length: int) -> tuple[Source, memor
     except RangesIgnored:
         answer = read_whole(Source(*split_place(place), -1, -1, access=access))
         answer = answer._replace(data=answer.data[:length])
-    except ShortRead as error:
-        if "past the end" not in error.reason:
-            raise
+    except Unsatisfiable:
         raise NotAFile("the object is empty", url=place) from None
     if not answer.size:
         raise NotAFile("the object is empty", url=place)
@@ -133,10 +132,10 @@ def read_range(source: Source, offset: int, length: int, *, told: bool = True) -
     except RangesIgnored:
         answer = read_whole(source)
         answer = answer._replace(data=answer.data[offset : offset + length])
-    except ShortRead as error:
-        if source.size >= 0 and "past the end" in error.reason:
+    except Unsatisfiable:
+        if source.size >= 0:
             raise changed(source, "it became shorter") from None
-        raise
+        raise past_the_end(source.url, offset, length) from None
     check_answer(source, answer)
     if len(answer.data) < length:
         raise past_the_end(source.url, offset, length, len(answer.data))
@@ -232,5 +231,7 @@ def sample_remote(source: Source) -> Source:
         answer = request(source.url, source.access, 0, 1, etag=etag, clip=True)
     except RangesIgnored:
         answer = read_whole(source)
+    except Unsatisfiable:
+        raise changed(source, "it became empty") from None
     check_answer(source, answer)
     return source._replace(sample=_sample(source, answer))

@@ -51,7 +51,7 @@ def relayed(module: str, name: str, *arguments: Any) -> Any:
     """
     with _lock:
         relay = _relays.get(os.getpid())
-        if relay is None:
+        if relay is None or relay.ended:
             relay = _relays[os.getpid()] = _Relay()
     return relay.call(module, name, arguments)
 

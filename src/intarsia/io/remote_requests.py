@@ -24,7 +24,7 @@ from intarsia.io.remote_clients import client_of
 from intarsia.io.remote_relay import is_needed, relayed
 from intarsia.references import Access
 
-__all__ = ["Answer", "RangesIgnored", "is_strong", "past_the_end", "request"]
+__all__ = ["Answer", "RangesIgnored", "Unsatisfiable", "is_strong", "past_the_end", "request"]
 
 
 class Answer(NamedTuple):
@@ -50,6 +50,10 @@ class Answer(NamedTuple):
 
 class RangesIgnored(Exception):
     """The server gives whole objects only; never leaves this package."""
+
+
+class Unsatisfiable(Exception):
+    """The object ends before the range begins (status 416); never leaves this package."""
 
 
 def is_strong(etag: str | None) -> bool:
@@ -88,11 +92,13 @@ def request(
         The reason for which there are no such bytes.
     RangesIgnored
         If the server gives whole objects only.
+    Unsatisfiable
+        If the object ends before `offset`.
     """
+    if length > MAX_READ:  # who wrote the reference may not mean well
+        raise SourceUnreadable(f"{length} bytes are too many to be read at once", url=url)
     if told:
         record(url, offset, length)
-    if length > MAX_READ:
-        raise past_the_end(url, offset, length)
     options: dict[str, Any] = {"range": (offset, offset + length)}
     if etag is not None:
         options["if_match"] = etag
@@ -138,7 +144,7 @@ def fetch(
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - they have no common base
-        ours = _explained(error, url, options)
+        ours = _explained(error, url)
     else:
         return Answer(data, size, _nanoseconds(meta.get("last_modified")), etag or None)
     raise ours
@@ -167,11 +173,11 @@ def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
     SourceMissing, SourceUnreadable
         If it can't be listed.
     """
+    record(folder, 0, 0)
     if is_needed():
         return relayed(__name__, "listed", folder, access, deep)
     client, prefix = client_of(folder, access)
     root = folder.removesuffix(prefix)
-    record(folder, 0, 0)
     try:
         if deep:
             pages: Any = client.list(prefix or None, chunk_size=1_000)
@@ -180,7 +186,7 @@ def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
             objects = client.list_with_delimiter(prefix or None)["objects"]
         return [root + str(entry["path"]) for entry in objects]
     except Exception as error:  # noqa: BLE001 - they have no common base
-        ours = _explained(error, folder, {})
+        ours = _explained(error, folder)
     raise ours
 
 
@@ -214,7 +220,7 @@ _KINDS = {
 }
 
 
-def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception:
+def _explained(error: Exception, url: str) -> Exception:
     """The error of ours that says what a client's error means."""
     name, text = type(error).__name__, str(error)
     if _IDENTITY.search(text):
@@ -222,8 +228,7 @@ def _explained(error: Exception, url: str, options: dict[str, Any]) -> Exception
     found = _STATUS.search(text)
     status = int(found[1]) if found else None
     if status == 416:
-        offset, end = options.get("range", (0, 0))
-        return past_the_end(url, offset, end - offset)
+        return Unsatisfiable()
     if status == 412 or name == "PreconditionError":
         return SourceChanged(
             "the source changed after it was scanned: its entity tag is another",
