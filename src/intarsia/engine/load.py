@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import prod
 from typing import Any
 
@@ -22,7 +22,6 @@ from intarsia.engine.plan import TASK_COST, Plan, Read, Task, plans
 from intarsia.engine.pool import submit
 from intarsia.errors import SourceError
 from intarsia.io.fetch import fetcher_for
-from intarsia.io.paths import is_url
 from intarsia.progress import Progress
 from intarsia.segments import Segments
 
@@ -83,10 +82,10 @@ def _run(
     plan: Plan, targets: Sequence[Target], names: Sequence[str | None], progress: Progress
 ) -> None:
     tasks = plan.tasks
-    remote = [any(is_url(plan.sources.containers[read.source]) for read in task) for task in tasks]
-    if any(remote):
-        far = [task for task, is_far in zip(tasks, remote, strict=True) if is_far]
-        tasks = tuple(task for task, is_far in zip(tasks, remote, strict=True) if not is_far)
+    if plan.remote:
+        is_far = [any(read.source in plan.remote for read in task) for task in tasks]
+        far = list(compress(tasks, is_far))
+        tasks = tuple(task for task, skip in zip(tasks, is_far, strict=True) if not skip)
         fly(plan, far, partial(_landed, plan, targets, names), names, progress)
     if len(tasks) == 1:
         _run_task(plan, tasks[0], targets, names)

@@ -97,6 +97,8 @@ class Plan:
         For each stored chunk: its bytes.
     tasks
         What to read.
+    remote
+        Rows of the sources that are behind a network.
     """
 
     parts: tuple[Part, ...]
@@ -106,6 +108,7 @@ class Plan:
     offset: IntArray
     length: IntArray
     tasks: tuple[Task, ...]
+    remote: frozenset[int] = frozenset()
 
     @property
     def requests(self) -> int:
@@ -198,9 +201,10 @@ def _plan(parts: Sequence[Part]) -> Plan:
         [p.touches.elements[t] for p, t in zip(parts, touch_numbers, strict=True)]
     )
     touched: list[int] = np.unique(source).tolist()
-    remote = [number for number in touched if is_url(sources.containers[number])]
+    containers = sources.containers
+    remote = [n for n in touched if "://" in containers[n] and is_url(containers[n])]
     tasks = tasks_of(source, offset, length, weight, np.isin(source, remote) if remote else None)
-    return Plan(tuple(parts), sources, part, touch, offset, length, tasks)
+    return Plan(tuple(parts), sources, part, touch, offset, length, tasks, frozenset(remote))
 
 
 def tasks_of(
