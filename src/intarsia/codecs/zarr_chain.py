@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.codecs.tiff import FLOATPRED, floats, unchunky, undelta
 from intarsia.codecs.zarr_names import IMAGECODECS
 from intarsia.encoding import Codec
 from intarsia.errors import ChunkError, CorruptChunk, UnsupportedVariable, WrongLength
@@ -172,15 +173,23 @@ def _quietly_made(
     spec = ArraySpec(shape, dtype, dtype.default_scalar(), config, default_buffer_prototype())
     stages: list[_Stage] = []
     nbytes: int | None = None  # of what the next codec of bytes decodes to, where it is known
-    for told in codecs:
-        name = str(told["name"])
+    names = [str(told["name"]) for told in codecs]
+    if FLOATPRED in names:  # it is of bytes, and not of elements
+        native = np.dtype(dtype.to_native_dtype())
+        chunky = names[:3] == [FLOATPRED, "transpose", "ChunkyCodec"]
+        if not chunky and names[:2] != [FLOATPRED, "bytes"]:
+            raise UnsupportedVariable(f"{FLOATPRED} stands elsewhere than TIFF has it")
+        stages.append(_Stage(FLOATPRED, floats(native, shape, chunky=chunky)))
+        nbytes = prod(shape) * native.itemsize
+        codecs, names = codecs[3 if chunky else 2 :], names[3 if chunky else 2 :]
+    for name, told in zip(names, codecs, strict=True):
         if name == "HorizontalDeltaCodec":
-            stages.append(_Stage(name, _undelta))
+            stages.append(_Stage(name, undelta))
         elif name == "ChunkyCodec":
             order = cast("dict[str, Any]", told.get("configuration") or {}).get("endian")
             native = np.dtype(spec.dtype.to_native_dtype())
             stored = native.newbyteorder(">" if order == "big" else "<")
-            stages.append(_Stage(name, _unchunky(stored, spec.shape)))
+            stages.append(_Stage(name, unchunky(stored, spec.shape)))
             nbytes = prod(spec.shape) * stored.itemsize
         else:
             stage, spec, nbytes = _of_zarr(name, told, spec, nbytes)
@@ -302,26 +311,6 @@ def _sync(codec: Any, data: Any, spec: Any) -> Any:
     from zarr.core.sync import sync
 
     return sync(codec._decode_single(data, spec))
-
-
-def _undelta(values: Array) -> Array:
-    """TIFF's predictor 2: sums along rows, of the bits as unsigned integers, wrapping around."""
-    bits = np.dtype(f"{values.dtype.byteorder}u{values.dtype.itemsize}")
-    native = bits.newbyteorder("=")
-    sums = values.view(bits).astype(native).cumsum(axis=-1, dtype=native)
-    return sums.view(values.dtype.newbyteorder("="))
-
-
-def _unchunky(stored: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[Any], Any]:
-    """TIFF's samples of one pixel side by side: the first dimension runs fastest."""
-
-    def undo(data: Any) -> Array:
-        values = np.frombuffer(data, stored)
-        if values.size != prod(shape):
-            raise WrongLength(f"the chunk holds {values.size} elements, expected {prod(shape)}")
-        return np.ascontiguousarray(values.reshape(shape, order="F"))
-
-    return undo
 
 
 class _Quiet:

@@ -34,6 +34,7 @@ from intarsia.scan.virtualizarr_formats import (
     folder_format,
     format_of_parser,
     lacking,
+    mended,
 )
 from intarsia.scan.virtualizarr_places import Places, url_of
 from intarsia.scan.virtualizarr_v2 import Version2, version_2
@@ -253,7 +254,7 @@ def _called(parser: Parser, found: Format | None, place: str, places: Places) ->
     """Call the parser; whatever goes wrong in it is told as an error about the file."""
     name = found.name if found else "the parser"
     try:
-        return parser(url=url_of(place), registry=places.registry())
+        return mended(parser)(url=url_of(place), registry=places.registry())
     except IntarsiaError:
         raise
     except FileNotFoundError as error:

@@ -113,7 +113,6 @@ SAME = {
     "fletcher32": "fletcher32",
     "bz2": "bz2",
     "zstd": "zstd",
-    "imagecodecs_zstd": "zstd",
     "blosc": "blosc",
 }
 """Names of codecs, and of filters that do the same whatever they are told."""

@@ -11,12 +11,13 @@ import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, EnumType
 from typing import Any
 
 from intarsia.errors import UnsupportedError
 from intarsia.io.paths import is_url
 
-__all__ = ["Format", "default_parser", "folder_format", "format_of", "format_of_parser"]
+__all__ = ["Format", "default_parser", "folder_format", "format_of", "format_of_parser", "mended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +184,28 @@ def default_parser(found: Format, place: str, group: str | None) -> Callable[...
     if found.takes_group and group and group.strip("/"):
         options["group"] = group.strip("/")
     try:
-        return getattr(importlib.import_module(found.module), found.parser)(**options)
+        parser = getattr(importlib.import_module(found.module), found.parser)(**options)
     except ImportError as error:
         raise lacking(found, place, error) from error
+    return mended(parser)
+
+
+def mended(parser: Any) -> Any:
+    """The parser, able to work with the zarr that is installed.
+
+    virtual-tiff 0.5 makes members of zarr's `Endian`, which since zarr 3.4 is no enumeration any
+    more; it gets one of its own.
+    """
+    if type(parser).__module__.partition(".")[0] == "virtual_tiff":
+        codecs: Any = importlib.import_module("virtual_tiff.codecs")
+        if not isinstance(codecs.Endian, EnumType):
+            codecs.Endian = _Endian
+    return parser
+
+
+class _Endian(Enum):
+    little = "little"
+    big = "big"
 
 
 def lacking(found: Format | None, place: str, error: ImportError) -> UnsupportedError:

@@ -1,0 +1,567 @@
+"""Formats that parsers of VirtualiZarr's kind read, against the libraries of those formats."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+
+import intarsia
+from intarsia.errors import (
+    ChunkError,
+    FormatError,
+    IntarsiaError,
+    SourceChanged,
+    SourceMissing,
+    UnsupportedError,
+    UnsupportedVariable,
+)
+from intarsia.io.fetch import observe
+from tests.check import is_virtual
+from tests.compare import assert_identical
+
+
+def notes(ds: xr.Dataset, name: str) -> str:
+    return " ".join(ds[name].variable._data.notes)
+
+
+def months(folder: Path, count: int = 3, **encoding: Any) -> list[str]:
+    """Packed and compressed netCDF files, alike."""
+    rng = np.random.default_rng(0)
+    paths: list[str] = []
+    for month in range(1, count + 1):
+        values = rng.integers(0, 900, (4, 6, 8)) / 100
+        values[1, 2, 3] = np.nan
+        ds = xr.Dataset(
+            {"a": (("t", "y", "x"), values, {"units": "K"}), "flag": ("y", np.arange(6) % 2 > 0)},
+            {"t": xr.date_range(f"2020-{month:02}-01", periods=4), "y": np.arange(6.0)},
+            {"title": "months"},
+        )
+        path = str(folder / f"{month}.nc")
+        packed = {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -9, "chunksizes": (2, 3, 8)}
+        packed |= {"zlib": True, "shuffle": True, "fletcher32": True} | encoding
+        ds.to_netcdf(path, engine="h5netcdf", encoding={"a": packed})
+        paths.append(path)
+    return paths
+
+
+def virtual(paths: list[str], **arguments: Any) -> xr.Dataset:
+    """The files as VirtualiZarr combines them."""
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
+    from virtualizarr import open_virtual_dataset
+    from virtualizarr.parsers import HDFParser
+
+    registry: Any = ObjectStoreRegistry({"file://": LocalStore()})
+    with warnings.catch_warnings(action="ignore"):
+        opened = [
+            open_virtual_dataset(
+                f"file://{path}",
+                parser=HDFParser(),
+                registry=registry,
+                loadable_variables=["t", "y"],
+                **arguments,
+            )
+            for path in paths
+        ]
+        return xr.concat(opened, "t", data_vars="minimal", coords="minimal", compat="override")
+
+
+def natively(paths: list[str]) -> xr.Dataset:
+    many: dict[str, Any] = {"concat_dim": "t", "combine": "nested", "data_vars": "minimal"}
+    many |= {"coords": "minimal", "compat": "override", "engine": "h5netcdf"}
+    with xr.open_mfdataset(paths, **many) as ds:
+        return ds.load()
+
+
+# -- TIFF ----------------------------------------------------------------------------------------
+
+TIFFS = ["tiff/lcmap_tiny_cog_2019.tif", "tiff/lcmap_tiny_cog_2020.tif"]
+
+
+@pytest.mark.parametrize("name", TIFFS)
+def test_real_tiffs(real_file: Any, name: str) -> None:
+    from virtual_tiff import VirtualTIFF
+
+    path = real_file(name)
+    for level in range(3):
+        parser = VirtualTIFF(ifd=level) if level else None
+        ds = intarsia.open_dataset(path, parser=parser, mask_and_scale=False)
+        assert is_virtual(ds, str(level))
+        with rasterio.open(path, **({"overview_level": level - 1} if level else {})) as tiff:
+            expected = tiff.read(1)
+            nodata = tiff.nodata
+        found = ds[str(level)].values
+        assert found.dtype == expected.dtype
+        assert found.tobytes() == expected.tobytes()
+        masked = intarsia.open_dataset(path, parser=parser)[str(level)]
+        assert (masked.isnull() == (expected == nodata)).all()
+    tree = intarsia.open_datatree(path, parser=VirtualTIFF(ifd_layout="nested"))
+    assert [node.path for node in tree.leaves] == ["/0", "/1", "/2"]
+    with pytest.raises(FormatError, match="'y' has the length 1024, and 2048 elsewhere"):
+        intarsia.open_dataset(path, parser=VirtualTIFF())
+
+
+def test_real_tiffs_stacked_and_saved(real_file: Any, tmp_path: Path) -> None:
+    paths = [real_file(name) for name in TIFFS]
+    with observe() as reads:
+        ds = intarsia.open_mfdataset(
+            paths, concat_dim="year", combine="nested", mask_and_scale=False
+        )
+    assert not reads.requests
+    ds.intarsia.save(tmp_path / "s.intarsia")
+    again = intarsia.open_dataset(tmp_path / "s.intarsia")
+    assert is_virtual(again, "0")
+    for year, path in enumerate(paths):
+        with rasterio.open(path) as tiff:
+            assert again["0"][year].values.tobytes() == tiff.read(1).tobytes()
+
+
+def tiff_kinds() -> list[dict[str, Any]]:
+    """Every way of compressing, but for the lossy ones, with types that go with it."""
+    kinds: list[dict[str, Any]] = []
+    for compress, predictor, dtype in itertools.product(
+        [None, "deflate", "lzw", "zstd", "packbits", "lzma"],
+        [1, 2, 3],
+        ["uint8", "int16", "int32", "float32", "float64"],
+    ):
+        if predictor > 1 and compress not in ("deflate", "lzw", "zstd"):
+            continue
+        if predictor == 3 and dtype[0] != "f":
+            continue
+        kind = {"dtype": dtype, "predictor": predictor}
+        kinds.append(kind | ({"compress": compress} if compress else {}))
+    return kinds
+
+
+@pytest.mark.parametrize("endian", ["LITTLE", "BIG"])
+@pytest.mark.parametrize("bands", ["one", "pixel", "band"])
+def test_tiffs_of_every_kind(tmp_path: Path, bands: str, endian: str) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.tif"
+    count = 1 if bands == "one" else 3
+    for kind, tiled in itertools.product(tiff_kinds(), [True, False]):
+        values = (rng.integers(0, 200, (count, 48, 80)) / 7).astype(kind["dtype"])
+        layout = {"tiled": True, "blockxsize": 32, "blockysize": 16} if tiled else {}
+        profile = {"driver": "GTiff", "height": 48, "width": 80, "count": count, "blockysize": 16}
+        profile |= kind | layout | {"ENDIANNESS": endian}
+        profile |= {} if bands == "one" else {"interleave": bands}
+        with warnings.catch_warnings(action="ignore"):
+            with rasterio.open(path, "w", **profile) as tiff:
+                tiff.write(values)
+            with rasterio.open(path) as tiff:
+                expected = tiff.read(1) if count == 1 else tiff.read()
+        found = intarsia.open_dataset(path)["0"].values
+        assert found.dtype == expected.dtype, profile
+        assert found.shape == expected.shape, profile
+        assert found.tobytes() == expected.tobytes(), profile
+
+
+@pytest.mark.parametrize("compress", ["lzw", "zstd", "deflate"])
+def test_tiffs_are_saved_as_references(tmp_path: Path, compress: str) -> None:
+    path = tmp_path / "a.tif"
+    values = np.arange(3 * 48 * 80, dtype="u2").reshape(3, 48, 80)
+    profile = {"driver": "GTiff", "height": 48, "width": 80, "count": 3, "dtype": "uint16"}
+    profile |= {"compress": compress, "predictor": 2, "interleave": "pixel", "blockysize": 16}
+    with warnings.catch_warnings(action="ignore"), rasterio.open(path, "w", **profile) as tiff:
+        tiff.write(values)
+    ds = intarsia.open_dataset(path)
+    ds.isel(x=slice(3, 70, 3)).intarsia.save(tmp_path / "s.intarsia")
+    again = intarsia.open_dataset(tmp_path / "s.intarsia")
+    assert is_virtual(again, "0")
+    assert again["0"].values.tobytes() == values[:, :, 3:70:3].tobytes()
+    with xr.open_dataset(tmp_path / "s.intarsia", engine="intarsia") as read:
+        assert read["0"][1, 5:7].values.tobytes() == values[1, 5:7, 3:70:3].tobytes()
+
+
+def test_broken_tiffs(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    values = np.random.default_rng(0).integers(0, 9, (1, 64, 64)).astype("u1")
+    profile = {"driver": "GTiff", "height": 64, "width": 64, "count": 1, "dtype": "uint8"}
+    profile |= {"compress": "lzw", "blockysize": 16}
+    with warnings.catch_warnings(action="ignore"), rasterio.open(path, "w", **profile) as tiff:
+        tiff.write(values)
+    whole = path.read_bytes()
+    ds = intarsia.open_dataset(path)
+    stat = path.stat()
+    broken = bytearray(whole)
+    broken[-20:] = bytes(20)
+    path.write_bytes(broken)
+    os.utime(path, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+    with pytest.raises(ChunkError, match="a.tif"):
+        ds["0"].load()
+    for length in (5, 9, 60):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FormatError, match=r"TIFF can't be read.*a\.tif"):
+            intarsia.open_dataset(path)
+    path.write_bytes(whole[:-100])
+    with pytest.raises(IntarsiaError, match=r"a\.tif"):
+        intarsia.open_dataset(path).load()
+
+
+# -- kerchunk, Icechunk, zip ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_references_that_virtualizarr_wrote(tmp_path: Path, form: Any) -> None:
+    paths = months(tmp_path)
+    refs = tmp_path / ("refs.json" if form == "json" else "refs.parq")
+    with warnings.catch_warnings(action="ignore"):
+        virtual(paths).vz.to_kerchunk(str(refs), format=form)
+    ds = intarsia.open_dataset(refs)
+    assert is_virtual(ds, "a")
+    assert "pinned as they are now" in notes(ds, "a")
+    with warnings.catch_warnings(action="ignore"):  # pandas has something against its engines
+        with xr.open_dataset(str(refs), engine="kerchunk", chunks=None) as theirs:
+            assert_identical(ds, theirs.load()[list(ds.data_vars)])
+    expected = natively(paths)
+    assert ds.a.values.tobytes() == expected.a.values.tobytes()
+    with open(paths[1], "ab") as file:
+        file.write(b"more")
+    ds.a[:4].load()
+    with pytest.raises(SourceChanged, match="2.nc"):
+        ds.a.load()
+
+
+def test_references_that_kerchunk_wrote(tmp_path: Path) -> None:
+    from kerchunk.hdf import SingleHdf5ToZarr
+
+    (path,) = months(tmp_path, 1, fletcher32=False)
+    refs = tmp_path / "refs.json"
+    for threshold in (0, 100):
+        made = SingleHdf5ToZarr(path, inline_threshold=threshold).translate()
+        refs.write_text(json.dumps(made))
+        ds = intarsia.open_dataset(refs)
+        assert is_virtual(ds, "a")
+        with xr.open_dataset(str(refs), engine="kerchunk", chunks=None) as theirs:
+            assert_identical(ds, theirs.load()[list(ds.data_vars)])
+
+
+def test_references_with_columns_first(tmp_path: Path) -> None:
+    """VirtualiZarr reads these transposed, without a word."""
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    (tmp_path / "a.bin").write_bytes(values.tobytes(order="F"))
+    array = {"zarr_format": 2, "shape": [3, 4], "chunks": [3, 4], "dtype": "<i4", "order": "F"}
+    array |= {"fill_value": 0, "filters": None, "compressor": None}
+    refs = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        "v/.zarray": json.dumps(array),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"]}),
+        "v/0.0": [f"file://{tmp_path}/a.bin", 0, 48],
+    }
+    path = tmp_path / "refs.json"
+    path.write_text(json.dumps({"version": 1, "refs": refs}))
+    ds = intarsia.open_dataset(path, mask_and_scale=False)
+    assert ds.v.values.tolist() == values.tolist()
+    assert intarsia.open_dataset(path).v.isnull().values.tolist() == (values == 0).tolist()
+
+
+def test_references_to_what_is_not_there(tmp_path: Path) -> None:
+    paths = months(tmp_path, 2)
+    refs = tmp_path / "refs.json"
+    with warnings.catch_warnings(action="ignore"):
+        virtual(paths).vz.to_kerchunk(str(refs), format="json")
+    os.remove(paths[1])
+    ds = intarsia.open_dataset(refs)
+    assert ds.a[:4].load().shape == (4, 6, 8)
+    with pytest.raises(SourceMissing, match="2.nc"):
+        ds.a.load()
+
+
+def test_references_in_groups(tmp_path: Path) -> None:
+    from kerchunk.hdf import SingleHdf5ToZarr
+
+    path = tmp_path / "g.nc"
+    inner = xr.Dataset({"v": (("y", "x"), np.arange(6.0).reshape(2, 3))})
+    xr.Dataset({"top": ("n", np.arange(3))}).to_netcdf(path, engine="h5netcdf")
+    inner.to_netcdf(path, group="in", mode="a", engine="h5netcdf")
+    refs = tmp_path / "refs.json"
+    refs.write_text(json.dumps(SingleHdf5ToZarr(str(path)).translate()))
+    assert intarsia.open_dataset(refs, group="in").v.values.tolist() == inner.v.values.tolist()
+    with pytest.raises(FormatError, match="out"):
+        intarsia.open_dataset(refs, group="out")
+
+
+def test_icechunk(tmp_path: Path) -> None:
+    import icechunk
+
+    paths = months(tmp_path)
+    home = f"file://{tmp_path}/"
+    config = icechunk.RepositoryConfig.default()
+    store = icechunk.local_filesystem_store(str(tmp_path))
+    config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(home, store))
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "repo"))
+    repo = icechunk.Repository.create(storage, config)
+    session = repo.writable_session("main")
+    with warnings.catch_warnings(action="ignore"):
+        virtual(paths).vz.to_icechunk(session.store, validate_containers=False)
+    session.commit("all")
+    ds = intarsia.open_dataset(tmp_path / "repo")
+    assert is_virtual(ds, "a")
+    assert_identical(ds[["a"]], natively(paths)[["a"]])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zipped_zarr(tmp_path: Path, version: Any) -> None:
+    (path,) = months(tmp_path, 1)
+    folder = tmp_path / "a.zarr"
+    natively([path]).drop_encoding().to_zarr(
+        folder,
+        zarr_format=version,
+        consolidated=False,
+        encoding={"a": {"chunks": (2, 3, 8), "_FillValue": 1.25}},
+    )
+    archive = tmp_path / "a.zarr.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for member in sorted(folder.rglob("*")):
+            if member.is_file():
+                file.write(member, member.relative_to(folder))
+    ds = intarsia.open_dataset(archive)
+    assert is_virtual(ds, "a")
+    with xr.open_dataset(folder, engine="zarr", chunks=None, consolidated=False) as theirs:
+        assert_identical(ds, theirs.load()[list(ds.data_vars)])
+    with zipfile.ZipFile(tmp_path / "no.zip", "w") as file:
+        file.writestr("a.txt", "text")
+    with pytest.raises(IntarsiaError, match=r"no\.zip"):
+        intarsia.open_dataset(tmp_path / "no.zip")
+
+
+# -- others --------------------------------------------------------------------------------------
+
+
+def test_fits(tmp_path: Path) -> None:
+    from astropy.io import fits
+
+    path = tmp_path / "a.fits"
+    cube = np.arange(24, dtype=">i2").reshape(2, 3, 4)
+    image = np.linspace(0, 1, 6).astype(">f4").reshape(2, 3)
+    scaled = fits.ImageHDU(np.arange(6, dtype="i2").reshape(2, 3), name="SCALED")
+    scaled.header["BSCALE"], scaled.header["BZERO"] = 0.3, 2.0
+    primary = fits.PrimaryHDU(cube)
+    fits.HDUList([primary, fits.ImageHDU(image, name="SCI"), scaled]).writeto(path)
+    ds = intarsia.open_dataset(path)
+    assert ds.PRIMARY.dims == ("PRIMARY_z", "PRIMARY_y", "PRIMARY_x")
+    assert ds.PRIMARY.values.tolist() == cube.tolist()
+    assert ds.SCI.values.tobytes() == image.astype("=f4").tobytes()
+    assert ds.SCI.attrs["EXTNAME"] == "SCI"
+    assert "the last bit" in notes(ds, "SCALED")
+    assert "the last bit" not in notes(ds, "SCI")
+    with fits.open(path) as theirs:
+        np.testing.assert_allclose(ds.SCALED.values, theirs["SCALED"].data, rtol=1e-6)
+    ds.intarsia.save(tmp_path / "s.intarsia")
+    assert_identical(intarsia.open_dataset(tmp_path / "s.intarsia"), ds.load())
+
+
+DMRPP = """<?xml version="1.0" encoding="ISO-8859-1"?>
+<Dataset xmlns="http://xml.opendap.org/ns/DAP/4.0#"
+    xmlns:dmrpp="http://xml.opendap.org/dap/dmrpp/1.0.0#" dapVersion="4.0" dmrVersion="1.0"
+    name="a.nc" dmrpp:href="{path}" dmrpp:version="3.21.1-451">
+  <Dimension name="y" size="4"/>
+  <Dimension name="x" size="6"/>
+  <Float32 name="v">
+    <Dim name="/y"/>
+    <Dim name="/x"/>
+    <Attribute name="units" type="String"><Value>K</Value></Attribute>
+    <dmrpp:chunks compressionType="deflate" deflateLevel="4" fillValue="0" byteOrder="LE">
+      <dmrpp:chunkDimensionSizes>2 6</dmrpp:chunkDimensionSizes>
+      {chunks}
+    </dmrpp:chunks>
+  </Float32>
+</Dataset>
+"""
+
+
+def test_dmrpp(tmp_path: Path) -> None:
+    import h5py
+
+    values = np.arange(24, dtype="f4").reshape(4, 6)
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("v", data=values, chunks=(2, 6), compression="gzip")
+        chunks = [dataset.id.get_chunk_info(n) for n in range(2)]
+    text = "".join(
+        f'<dmrpp:chunk offset="{c.byte_offset}" nBytes="{c.size}" '
+        f'chunkPositionInArray="[{",".join(map(str, c.chunk_offset))}]"/>'
+        for c in chunks
+    )
+    meta = tmp_path / "a.nc.dmrpp"
+    meta.write_text(DMRPP.format(path=f"file://{path}", chunks=text))
+    ds = intarsia.open_dataset(meta)
+    assert ds.v.attrs == {"units": "K"}
+    assert ds.v.values.tolist() == values.tolist()
+    assert "DMR++" in notes(ds, "v")
+
+
+def test_their_parsers_for_our_formats_say_so(tmp_path: Path) -> None:
+    from virtualizarr.parsers import HDFParser
+
+    (path,) = months(tmp_path, 1, fletcher32=False)
+    ds = intarsia.open_dataset(path, parser=HDFParser())
+    assert "open the file without parser=" in notes(ds, "a")
+    assert_identical(ds, natively([path])[list(ds.data_vars)])
+    with pytest.raises(FormatError, match=r"HDF5 can't be read.*refs"):
+        (tmp_path / "refs.json").write_text("{}")
+        intarsia.open_dataset(tmp_path / "refs.json", parser=HDFParser())
+
+
+class Rows:
+    """A parser of somebody: the rows of a file with a header line are the rows of an array."""
+
+    def __call__(self, url: str, registry: Any) -> Any:
+        from virtualizarr.manifests import (
+            ChunkManifest,
+            ManifestArray,
+            ManifestGroup,
+            ManifestStore,
+        )
+        from virtualizarr.manifests.utils import create_v3_array_metadata
+
+        store, path = registry.resolve(url)
+        head = bytes(store.get_range(path, start=0, length=16)).decode().split()
+        rows, columns = int(head[0]), int(head[1])
+        size = 4 * columns
+        entries = {
+            f"{n}.0": {"path": url, "offset": 16 + n * size, "length": size} for n in range(rows)
+        }
+        metadata = create_v3_array_metadata(
+            shape=(rows + 1, columns),  # the last row is nowhere
+            data_type=np.dtype("float32"),
+            chunk_shape=(1, columns),
+            fill_value=np.nan,
+            dimension_names=("row", "column"),
+            attributes={"units": "m"},
+        )
+        manifest = ChunkManifest(entries, shape=(rows + 1, 1))
+        return ManifestStore(ManifestGroup(arrays={"v": ManifestArray(metadata, manifest)}))
+
+
+def test_a_parser_of_somebody(tmp_path: Path) -> None:
+    path = tmp_path / "a.rows"
+    values = np.arange(15, dtype="<f4").reshape(5, 3)
+    path.write_bytes(b"5 3".ljust(16) + values.tobytes())
+    ds = intarsia.open_dataset(path, parser=Rows())
+    assert ds.v.dims == ("row", "column")
+    assert ds.v.attrs == {"units": "m"}
+    assert ds.v[:5].values.tobytes() == values.tobytes()
+    assert np.isnan(ds.v[5].values).all()
+    both = intarsia.open_mfdataset([path, path], parser=Rows(), concat_dim="n", combine="nested")
+    assert both.v.shape == (2, 6, 3)
+    path.write_bytes(b"x y")
+    with pytest.raises(FormatError, match=r"the parser can't be read.*a\.rows|a\.rows"):
+        intarsia.open_dataset(path, parser=Rows())
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (KeyError("x"), FormatError),
+        (NotImplementedError("not this"), UnsupportedError),
+        (FileNotFoundError("x"), SourceMissing),
+        (ModuleNotFoundError("no", name="somepackage"), UnsupportedError),
+        (ValueError("a\nb"), FormatError),
+    ],
+)
+def test_crashes_of_parsers_name_the_file(tmp_path: Path, raised: Exception, expected: Any) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"x")
+
+    def parser(url: str, registry: Any) -> Any:
+        raise raised
+
+    with pytest.raises(expected, match=r"a\.bin") as caught:
+        intarsia.open_dataset(path, parser=parser)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_manifest_store(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"x")
+    with pytest.raises(FormatError, match="which is no ManifestStore"):
+        intarsia.open_dataset(path, parser=lambda url, registry: {})
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tif"
+    path.write_bytes(b"II*\x00" + bytes(60))
+    monkeypatch.setitem(sys.modules, "virtual_tiff", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'intarsia\[formats\]'"):
+        intarsia.open_dataset(path)
+
+
+def test_grib_is_not_read(real_file: Any) -> None:
+    with pytest.raises(UnsupportedError, match="GRIB is not read yet"):
+        intarsia.open_dataset(real_file("grib/CMC_reg.grib2"))
+
+
+def test_other_folders_are_directories(tmp_path: Path) -> None:
+    with pytest.raises(IntarsiaError, match="this is a directory"):
+        intarsia.open_dataset(tmp_path)
+    with pytest.raises(UnsupportedError, match="which parsers misread"):
+        (tmp_path / "a#b.tif").write_bytes(b"II*\x00" + bytes(60))
+        intarsia.open_dataset(tmp_path / "a#b.tif")
+
+
+def test_codecs_that_no_store_may_name(tmp_path: Path) -> None:
+    from intarsia.codecs.cases import case_json, encoding_of
+    from intarsia.codecs.zarr_chain import zarr_filter
+    from intarsia.encoding import Encoding
+
+    good = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip"}]
+    encoding = Encoding((zarr_filter(good, (2, 3), "<f4"),), np.dtype("<f4"))
+    case = case_json(encoding)
+    assert encoding_of(case) == encoding
+    for name in ("numcodecs.pickle", "numcodecs.json2", "vlen-utf8", "os.system", "intarsia.cf"):
+        bad = [*good[:1], {"name": name}]
+        with pytest.raises(ValueError, match="may not have"):
+            case_json(Encoding((zarr_filter(bad, (2, 3), "<f4"),), np.dtype("<f4")))
+        case["codecs"][-1]["configuration"]["codecs"] = json.dumps(
+            bad, sort_keys=True, separators=(",", ":")
+        )
+        with pytest.raises(ValueError, match="may not have"):
+            encoding_of(case)
+    for text in ("", "{", "[]", '[{"name": "gzip"}]', "[1]", "[" * 9000, '[{"name":"gzip"}]' * 999):
+        case["codecs"][-1]["configuration"]["codecs"] = text
+        with pytest.raises(ValueError, match="chain of Zarr codecs|may not have"):
+            encoding_of(case)
+
+
+def test_bombs_are_held_to_their_chunk(tmp_path: Path) -> None:
+    """What would decode to much more than its chunk is refused before it does."""
+    import bz2
+    import gzip
+    import lzma
+    import zlib
+
+    from intarsia.codecs.zarr_chain import decode, zarr_filter
+
+    made = {
+        "numcodecs.zlib": zlib.compress(bytes(1 << 26)),
+        "gzip": gzip.compress(bytes(1 << 26)),
+        "numcodecs.bz2": bz2.compress(bytes(1 << 26)),
+        "numcodecs.lzma": lzma.compress(bytes(1 << 24)),
+    }
+    for name, data in made.items():
+        codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        codec = zarr_filter([*codecs, {"name": name, "configuration": {}}], (10,), "<f4")
+        with pytest.raises(ChunkError, match="more than the expected 40 bytes"):
+            decode(codec, data, np.dtype("<f4"))
+        with pytest.raises(ChunkError):
+            decode(codec, b"nonsense", np.dtype("<f4"))
+
+
+def test_codecs_that_are_not_installed() -> None:
+    from intarsia.codecs.zarr_chain import prepare, zarr_filter
+
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "nobody.has"}]
+    with pytest.raises(UnsupportedVariable, match=r"nobody\.has"):
+        prepare(zarr_filter(codecs, (2,), "<f4"))
