@@ -150,6 +150,7 @@ class Summarizer:
         # by id of the array that the content keeps alive, so that no other can have that id
         self._contents: dict[int, Content] = {}
         self._known: dict[Hashable, VariableSummary] = {}
+        self._once: dict[Hashable, Any] = {}
 
     def source(
         self,
@@ -277,6 +278,21 @@ class Summarizer:
             return summary
         summary = summary._replace(content=self._content(values))
         return self._parts.setdefault(summary, summary)
+
+    def once[T](self, key: Hashable, find: Callable[[], T]) -> T:
+        """Find something out once.
+
+        Parameters
+        ----------
+        key
+            What it depends on: identities of objects that live, unchanged, as long as this is used.
+        find
+            Called where the key is new.
+        """
+        found = self._once.get(key)
+        if found is None:
+            found = self._once[key] = find()
+        return found
 
     def index(
         self, name: str, values: np.ndarray[Any, Any], *, dim: str | None = None, **options: Any

@@ -51,6 +51,7 @@ def open_mfdataset(
     combine_attrs: Any = "override",
     attrs_file: str | os.PathLike[str] | None = None,
     preprocess: Callable[[xr.Dataset], xr.Dataset] | None = None,
+    parallel: Any = None,
     executor: Executor | None = None,
     on_error: Literal["raise", "skip"] | None = None,
     errors: Literal["raise", "warn", "ignore"] | None = None,
@@ -76,9 +77,13 @@ def open_mfdataset(
     join : str, optional
         As xarray's where it is given. Where it is not, coordinates that differ (jitter, reversed,
         other length) are refused.
+    parallel : bool, int, "dask", Client or executor, optional
+        Opens the files in parallel: True in as many processes as there are processors, a number in
+        so many, "dask" or a `dask.distributed.Client` in its cluster. A process that dies is
+        replaced, and the file that it died of is named (or left out, see `on_error`).
     executor : concurrent.futures.Executor, optional
-        Opens the files in parallel. HDF5 allows one thread at a time, so that processes help and
-        threads do not.
+        Opens the files, in place of `parallel`. HDF5 allows one thread at a time, so that processes
+        help and threads do not.
     on_error : {"raise", "skip"}, default: "raise"
         What to do with files that can't be opened: raise, or combine the others and say so in the
         report. xarray's ``errors=`` ("raise", "warn", "ignore") is another name for it.
@@ -118,7 +123,9 @@ def open_mfdataset(
     pile = open_pile(
         paths,
         partial(open_dataset, **open_kwargs),
+        open_kwargs,
         preprocess=preprocess,
+        parallel=parallel,
         executor=executor,
         policy=policy_of(on_error, errors),
     )
@@ -145,6 +152,7 @@ def check(
     *,
     combine: Literal["by_coords", "nested"] | None = None,
     preprocess: Callable[[xr.Dataset], xr.Dataset] | None = None,
+    parallel: Any = None,
     executor: Executor | None = None,
     join: str | None = None,
     compat: str | None = None,
@@ -161,8 +169,8 @@ def check(
 
     Parameters
     ----------
-    paths, concat_dim, preprocess, executor, join, compat, data_vars, coords, combine_attrs
-    on_error, on_conflict, tolerance, align, **open_kwargs
+    paths, concat_dim, preprocess, parallel, executor, join, compat, data_vars, coords
+    combine_attrs, on_error, on_conflict, tolerance, align, **open_kwargs
         As for `open_mfdataset`.
     combine : {"by_coords", "nested"}, optional
         "nested" where `concat_dim` is given, else "by_coords".
@@ -182,7 +190,9 @@ def check(
     pile = open_pile(
         paths,
         partial(open_dataset, **open_kwargs),
+        open_kwargs,
         preprocess=preprocess,
+        parallel=parallel,
         executor=executor,
         policy="skip",
     )
@@ -207,10 +217,8 @@ def check(
 
 # -- what was asked --------------------------------------------------------------------------------
 
-
 XARRAYS_ALONE = {
     "engine": "there is one reader for all files",
-    "parallel": "pass executor=, for example a ProcessPoolExecutor",
     "backend_kwargs": "pass its entries as arguments",
     "cache": "load() keeps values",
     "lock": "reading needs none",

@@ -200,3 +200,49 @@ def nodes_of(tree: xr.DataTree) -> dict[str, xr.Dataset]:
 def qualified_name(data: Any) -> str:
     """Name of an object's type, for messages."""
     return f"{type(data).__module__}.{type(data).__qualname__}"
+
+
+def dataset_parts(dataset: xr.Dataset) -> tuple[Any, ...]:
+    """All that a dataset is made of, but for what closes its file."""
+    return (
+        dataset._variables, dataset._coord_names, dataset._dims, dataset._attrs,
+        dataset._indexes, dataset._encoding,
+    )  # fmt: skip
+
+
+def made_dataset(
+    variables: Variables,
+    coords: set[Hashable],
+    sizes: dict[Any, int],
+    attrs: dict[Any, Any] | None,
+    indexes: dict[Any, Any],
+    encoding: dict[Any, Any] | None,
+) -> xr.Dataset:
+    """A dataset of its parts, which belong together; nothing is checked or copied."""
+    return xr.Dataset._construct_direct(variables, coords, sizes, attrs, indexes, encoding)
+
+
+def variable_parts(variable: xr.Variable) -> tuple[Any, ...]:
+    """All that a variable is made of."""
+    return variable._dims, variable._data, variable._attrs, variable._encoding
+
+
+def made_variable(
+    kind: type[xr.Variable],
+    dims: tuple[Hashable, ...],
+    data: Any,
+    attrs: dict[Any, Any] | None,
+    encoding: dict[Any, Any] | None,
+) -> xr.Variable:
+    """A variable of its parts; attributes and encoding are not copied, as the public way would."""
+    variable = kind.__new__(kind)
+    variable._dims = dims
+    variable._data = data
+    variable._attrs = attrs
+    variable._encoding = encoding
+    return variable
+
+
+def adapter_of(index: Any, dtype: Any) -> Any:
+    """What the variable of an index holds."""
+    return PandasIndexingAdapter(index, dtype)

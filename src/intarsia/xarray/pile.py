@@ -5,23 +5,22 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
-from uuid import uuid4
 
 import xarray as xr
 
 from intarsia.errors import IntarsiaError, SourceMissing
-from intarsia.io.ahead import ahead
-from intarsia.io.held import holding
+from intarsia.io.access import access_of
+from intarsia.io.paths import is_url, place_of
 from intarsia.progress import track
-from intarsia.xarray.opening import place_of
+from intarsia.xarray.running import opened_all, workers_of
 
 type Nested = str | os.PathLike[str] | Sequence[Nested]
 type Place = tuple[int, ...]
+type Located = tuple[Place, str]
 
 
 @dataclass(slots=True)
@@ -47,11 +46,11 @@ class Pile:
             warnings.warn(f"left out {path}: {error}", UserWarning, stacklevel=3)
 
 
-def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
+def _expand(paths: Nested, told: Mapping[str, Any]) -> Iterator[Located]:
     """Files and their places in the nested lists; a glob is a sorted list."""
     if isinstance(paths, str | os.PathLike):
         pattern = place_of(paths)  # pyright: ignore[reportUnknownArgumentType]
-        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
+        found = _matching(pattern, told)
         if not found:
             raise SourceMissing("no files match", url=pattern, remedy="check the pattern")
         for number, path in enumerate(found):
@@ -61,17 +60,29 @@ def _expand(paths: Nested) -> Iterator[tuple[Place, str]]:
         if isinstance(item, str | os.PathLike):
             yield (number,), place_of(item)  # pyright: ignore[reportUnknownArgumentType]
         else:
-            for place, path in _expand(item):
+            for place, path in _expand(item, told):
                 yield (number, *place), path
+
+
+def _matching(pattern: str, told: Mapping[str, Any]) -> list[str]:
+    """What a pattern matches, or itself where it is none."""
+    if is_url(pattern):
+        from intarsia.io.listing import expand  # its client takes its time to import
+
+        access = access_of(pattern, told.get("storage_options"), told.get("registry"))
+        return expand(pattern, access)
+    return sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
 
 
 def open_pile(
     paths: Nested,
     open_one: Callable[[str], xr.Dataset],
+    open_kwargs: Mapping[str, Any],
     *,
     preprocess: Callable[[xr.Dataset], xr.Dataset] | None,
     executor: Executor | None,
     policy: Literal["raise", "skip"],
+    parallel: Any = None,
 ) -> Pile:
     """Open files, in the order of the combination.
 
@@ -81,41 +92,39 @@ def open_pile(
         A glob, or (nested) lists of files.
     open_one
         Opens a file; picklable, where `executor` is one of processes.
+    open_kwargs
+        What it is told: how the URL of a pattern is reached.
     preprocess
         Applied to each dataset, here and not in the executor.
     executor
         Opens the files, or None.
     policy
         Whether files that can't be opened are left out.
+    parallel
+        As for `open_mfdataset`, in place of `executor`.
     """
-    listed = list(_expand(paths))
+    listed = list(_expand(paths, open_kwargs))
     if not listed:
         raise SourceMissing("no files to open", remedy="check the pattern or the list")
     files = [path for _, path in listed]
-    attempt = partial(_attempt, open_one)
-    results: Iterable[xr.Dataset | IntarsiaError]
-    if executor is not None and not hasattr(executor, "map"):
-        raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
-    if executor is None:
-        results = _one_by_one(attempt, files)
-    else:
-        # some executors (dask's) give the result of an equal call again, also for a changed file
-        results = executor.map(attempt, files, [uuid4().hex] * len(files))
     pile = Pile([], [], [], [])
-    progress = track(results, "scanning", len(files), unit="files")
-    try:
-        for (place, path), result in zip(listed, progress, strict=True):
-            if isinstance(result, IntarsiaError):
-                if policy == "raise":
-                    raise result
-                pile.skipped.append((path, result))
-                continue
-            dataset = result if preprocess is None else _checked(preprocess(result), path)
-            pile.paths.append(path)
-            pile.places.append(place)
-            pile.datasets.append(dataset)
-    finally:
-        if isinstance(results, Generator):
+    with workers_of(parallel, executor) as where:
+        results = opened_all(
+            files, open_one, where, shared=preprocess is None, stop=policy == "raise"
+        )
+        progress = track(results, "scanning", len(files), unit="files")
+        try:
+            for (place, path), result in zip(listed, progress, strict=True):
+                if isinstance(result, IntarsiaError):
+                    if policy == "raise":
+                        raise result
+                    pile.skipped.append((path, result))
+                    continue
+                dataset = result if preprocess is None else _checked(preprocess(result), path)
+                pile.paths.append(path)
+                pile.places.append(place)
+                pile.datasets.append(dataset)
+        finally:
             results.close()  # while the executor is there to cancel what is not needed
     if not pile.datasets and policy == "skip" and pile.skipped:
         path, error = pile.skipped[0]
@@ -124,28 +133,11 @@ def open_pile(
     return pile
 
 
-def _one_by_one[T](attempt: Callable[[str], T], files: Sequence[str]) -> Generator[T]:
-    """Open files, those of the network with their heads fetched ahead."""
-    with ahead(files):
-        yield from map(attempt, files)
-
-
 def _checked(result: Any, path: str) -> xr.Dataset:
     """What ``preprocess`` returned, if it is a dataset."""
     if not isinstance(result, xr.Dataset):
         raise TypeError(f"preprocess must return a Dataset; for {path} it returned {result!r}")
     return result
-
-
-def _attempt(
-    open_one: Callable[[str], xr.Dataset], path: str, call: str = ""
-) -> xr.Dataset | IntarsiaError:
-    """Open a file, or return the error that says why it can't be: it may cross processes."""
-    try:
-        with holding():
-            return open_one(path)
-    except IntarsiaError as error:
-        return error
 
 
 def policy_of(on_error: str | None, errors: str | None) -> Literal["raise", "skip"]:

@@ -55,7 +55,8 @@ def summarise(dataset: xr.Dataset, url: str, make: Summarizer) -> SourceSummary:
     Parameters
     ----------
     dataset
-        As `open_dataset` gives it, or as ``preprocess`` changed it.
+        As `open_dataset` gives it, or as ``preprocess`` changed it. It lives, unchanged, as long as
+        `make` is in use.
     url
         How messages name the file.
     make
@@ -86,7 +87,7 @@ def _variable(
     calendar: str | None = None
     stored: Stored | None = None
     if isinstance(data, VirtualArray):
-        stored = Stored.of(data, url)
+        stored = _stored(data, url, make)
     else:
         units, calendar = encoding.get("units"), encoding.get("calendar")
         units = units if isinstance(units, str) else None
@@ -119,9 +120,20 @@ def _variable(
         units,
         calendar,
         mapping,
-        freeze_items(attrs),
+        make.once((id(attrs),), lambda: freeze_items(attrs)),
     )
     return make.known(key, build, values)
+
+
+def _stored(array: VirtualArray, url: str, make: Summarizer) -> Stored:
+    """How an array is stored; found out once for all that share all but the places of chunks."""
+    segments = array.segments
+    if len(segments.sources) > 1 or len(segments.blocks) != 1 or len(segments.pages) != 1:
+        return Stored.of(array, url)
+    block, page = segments.blocks[0], segments.pages[0]
+    if page.states is not None or page.masks is not None:
+        return Stored.of(array, url)
+    return make.once((id(block), id(segments.cases)), lambda: Stored.of(array, url))
 
 
 class Stored(NamedTuple):
