@@ -201,6 +201,9 @@ def test_what_came_with_the_head_is_not_asked_for_again(server: Server) -> None:
             wanted = [(5, 10), (HEAD - 7, 7), (0, 0)]
             assert read(source, wanted) == [DATA[5:15], DATA[HEAD - 7 : HEAD], b""]
             assert reads.requests == 0
+            with opened_remote(url, pinned=source) as file:
+                assert file.read(HEAD - 7, 7) == DATA[HEAD - 7 : HEAD]
+            assert reads.requests == 0
             assert read(source, [(HEAD - 7, 8)]) == [DATA[HEAD - 7 : HEAD + 1]]
             assert reads.requests == 1
         other = source._replace(etag='"other"')

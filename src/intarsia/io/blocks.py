@@ -12,6 +12,7 @@ garbage: who does could need that lock.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Sequence
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 
 from intarsia.errors import ShortRead
 from intarsia.io.ahead import HEAD, taken
-from intarsia.io.held import keep
+from intarsia.io.held import held, keep
 from intarsia.io.remote import check_answer, head, read_range
 from intarsia.io.remote_pool import IN_FLIGHT
 from intarsia.io.remote_requests import Answer
@@ -33,7 +34,7 @@ BLOCK = 1 << 12
 MOST = 1 << 20
 """Most bytes of a request."""
 
-GAP = 1 << 16
+GAP = 1 << 14
 """Ranges that lie no further apart are fetched together."""
 
 THREADS = IN_FLIGHT
@@ -64,6 +65,11 @@ def opened_remote(
     SourceChanged
         It is not what was pinned.
     """
+    if pinned is not None:
+        first = held(pinned, 0, min(HEAD, pinned.size))
+        if first is not None:  # it was read a moment ago
+            yield RemoteFile(pinned, first)
+            return
     source, data = taken(place, access) or head(place, access, HEAD)
     if pinned is not None:
         check_answer(pinned, Answer(data, source.size, source.mtime_ns, source.etag))
@@ -231,15 +237,29 @@ _was_enabled = False
 def _no_collection() -> Generator[None]:
     """Nobody collects garbage meanwhile, unless by hand."""
     global _waiting, _was_enabled
+    enabled = gc.isenabled()
+    gc.disable()  # before the lock is taken: who holds it must not collect either
     with _lock:
-        if not _waiting:
-            _was_enabled = gc.isenabled()
-            gc.disable()
+        _was_enabled |= enabled
         _waiting += 1
     try:
         yield
     finally:
         with _lock:
             _waiting -= 1
-            if not _waiting and _was_enabled:
-                gc.enable()
+            enable = not _waiting and _was_enabled
+            _was_enabled &= not enable
+        if enable:
+            gc.enable()
+
+
+def _after_fork() -> None:
+    """The lock may have been held, and nobody waits here."""
+    global _lock, _waiting, _was_enabled
+    if _was_enabled:
+        gc.enable()
+    _lock, _waiting, _was_enabled = threading.Lock(), 0, False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
