@@ -27,7 +27,7 @@ from intarsia.io.fetch import changed_sources, fetcher_for, observe, sampled
 from intarsia.io.remote import head
 from intarsia.io.sampling import sample_digest
 from intarsia.references import Source
-from tests.io.http_server import NOW, Answer, Request, Server
+from tests.io.http_server import NOW, Answer, Request, Server, serving
 
 DATA = Random(1).randbytes(10_000)
 
@@ -408,6 +408,32 @@ def test_headers_go_along_and_are_told_to_nobody(server: Server) -> None:
     with pytest.raises(SourceUnreadable) as error:
         read(source)
     assert "s3cret" not in "".join(traceback.format_exception(error.value)) + repr(error.value)
+
+
+def test_a_password_in_the_url_identifies(server: Server) -> None:
+    server.put("a.nc", DATA)
+    url = server.url.replace("://", "://me:s3%40cret@") + "a.nc"
+    source, _ = head(url, None, 1)
+    assert read(source) == [DATA[100:150]]
+    for request in server.requests:
+        assert request.headers["authorization"] == "Basic bWU6czNAY3JldA=="
+    with pytest.raises(ShortRead) as error:
+        read(source, (10_000, 1))
+    assert "cret" not in str(error.value)
+
+
+def test_authorization_stays_with_its_server(server: Server) -> None:
+    """Where it is sent to another one, that one is not told."""
+    with serving() as other:
+        other.put("a.nc", DATA)
+        server.fault = lambda request, answer: Answer(302, {"Location": other.url + "a.nc"})
+        url = server.put("a.nc", DATA)
+        access = access_of(url, {"headers": {"Authorization": "Bearer s3cret"}})
+        source, _ = head(url, access, 1)
+        assert read(source) == [DATA[100:150]]
+        assert all("authorization" in request.headers for request in server.requests)
+        assert len(other.requests) == 2
+        assert not any("authorization" in request.headers for request in other.requests)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import configparser
 import os
 import threading
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -140,6 +141,10 @@ _SAFE = "/!$&'()*+,;=:@-._~|[]\\^"
 """What object_store leaves as it is in the path of a URL."""
 
 
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
+"""Variables of the environment that say where a service is."""
+
+
 def _made(root: str, access: Access | None, url: str) -> Any:
     from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store  # takes its time to import
 
@@ -176,8 +181,14 @@ def _made(root: str, access: Access | None, url: str) -> Any:
     try:
         if family == "http":
             guarded = access is not None and access.guarded
-            client["allow_http"] = not guarded  # the URL says so itself; but no redirection may
+            plain = root.startswith("http://") or bool(options.get("allow_http"))
+            client["allow_http"] = plain and not guarded  # the URL says so; no redirection may
+            root, identity = _identity(root)
+            if identity:
+                client["default_headers"] = identity | headers
             return HTTPStore(root, **common)
+        if any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS):
+            client.setdefault("allow_http", True)  # which obstore's options would hide
         name = urlsplit(root).netloc
         if family == "s3":
             config, provider = _with_profile(config)
@@ -196,6 +207,17 @@ def _made(root: str, access: Access | None, url: str) -> Any:
         url=url,
         remedy="look at the region, endpoint, account and credentials, also in the environment",
     )
+
+
+def _identity(root: str) -> tuple[str, dict[str, str]]:
+    """A URL without the user and password in it, and the header that says the same."""
+    scheme, _, rest = root.partition("://")
+    netloc, slash, path = rest.partition("/")
+    who, at, host = netloc.rpartition("@")
+    if not at:
+        return root, {}
+    token = b64encode(unquote(who).encode()).decode("ascii")
+    return f"{scheme}://{host}{slash}{path}", {"authorization": f"Basic {token}"}
 
 
 def _with_profile(told: Mapping[str, Any]) -> tuple[Any, Any]:
