@@ -184,7 +184,7 @@ def test_a_mistake_of_ours_is_not_reported_as_a_broken_file(tmp_path, monkeypatc
     def wrong(*args):
         raise ValueError("a mistake")
 
-    monkeypatch.setattr("intarsia.scan.hdf5.layout", wrong)
+    monkeypatch.setattr("intarsia.scan.hdf5_placing.layout", wrong)
     with pytest.raises(ValueError, match="a mistake") as caught:
         scan(str(path))
     assert not isinstance(caught.value, IntarsiaError)

@@ -294,7 +294,7 @@ def _array(sources: Sources, placed: Placed, shape: tuple[int, ...]) -> VirtualA
             # the dataset is shorter than its unlimited dimension
             part = (*array.shape[:axis], lacking, *array.shape[axis + 1 :])
             case = array.segments.cases[0]
-            row = np.zeros((), case.encoding.parameters)
+            row: Any = np.zeros((), case.encoding.parameters)
             row[RAW_FILL] = placed.fill
             chunks = strip_shape(part, case.encoding.stored.itemsize)
             rest = VirtualArray.from_source(

@@ -10,6 +10,7 @@ odd cases (a variable named like a dimension, colliding ids) follow h5netcdf 1.8
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from h5py import h5, h5a, h5d, h5g, h5o, h5p, h5r, h5s, h5t
 
 from intarsia.errors import CorruptFile, FormatError
 from intarsia.scan.hdf5_attributes import attribute_names, read_raw
+from intarsia.scan.hdf5_open import HDF5_ERRORS
 
 NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 COLLIDING = "_nc4_non_coord_"
@@ -252,8 +254,8 @@ class Structure:
         for name, linked in _links(identifier):
             try:
                 member = h5o.open(identifier, linked)
-            except KeyError as error:
-                reason = f"the link {name!r} leads nowhere"
+            except (KeyError, RuntimeError) as error:  # the latter where links go in circles
+                reason = f"the link {name!r} leads nowhere ({_why(error)})"
                 raise FormatError(reason, url=self._path) from error
             if isinstance(member, h5g.GroupID):
                 group.groups[name.replace(COLLIDING, "")] = member
@@ -323,7 +325,7 @@ class Structure:
                 raise FormatError(reason, array=dataset.name, url=self._path) from error
         labels = dataset.labels(self._path)
         if labels:
-            return tuple(self._scale_name(reference) for reference in labels)
+            return tuple(self._scale_name(dataset, reference) for reference in labels)
         if group.dimension(dataset.name) is not None:
             return (dataset.name,)
         dims: list[str] = []
@@ -334,11 +336,26 @@ class Structure:
             used[size] += 1
         return tuple(dims)
 
-    def _scale_name(self, reference: Any) -> str:
-        name = h5r.get_name(reference, self._file)
+    def _scale_name(self, dataset: Dataset, reference: Any) -> str:
+        # h5netcdf too looks in the first file, whichever the dataset lies in
+        try:
+            name = h5r.get_name(reference, self._file)
+        except HDF5_ERRORS:
+            if not dataset.external:
+                raise
+            name = None
+        if name is None and dataset.external:
+            reason = "its dimension scales lie in another file, where xarray does not look for them"
+            raise FormatError(reason, array=dataset.name, url=self._path)
         if name is None:
             raise CorruptFile("a variable refers to a dimension that is not there")
         return name.decode("utf-8", "surrogateescape").split("/")[-1]
+
+
+def _why(error: Exception) -> str:
+    """What HDF5 says of a link, without h5py's words around it."""
+    found = re.search(r"\((.*)\)", str(error))
+    return found[1] if found else str(error)
 
 
 def _links(group: Any) -> list[tuple[str, bytes]]:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from h5py import h5f, h5i
 
-from intarsia.errors import SourceUnreadable
 from intarsia.io.paths import split_place
 from intarsia.references import Source, Sources
+from intarsia.scan.hdf5_layout import Unreferable
 from intarsia.scan.hdf5_open import Opened, addresses_are_absolute
 
 __all__ = ["Files", "places"]
@@ -30,7 +30,8 @@ AT_START = os.environ.get("HDF5_VDS_PREFIX", "")
 """HDF5 looks at it once more when it is loaded, and this time knows `ORIGIN`."""
 
 MAPPED = '{"mapped":true}'
-"""What is recorded, in place of choices, of files that hold values of another file's variables."""
+"""What is recorded of HDF5 files that hold values of another one's variables: they were not opened
+with choices of their own."""
 
 
 class Files:
@@ -64,29 +65,34 @@ class Files:
 
     def sources(self, choices: str) -> Sources:
         """The table, of which the scanned file is the first."""
-        others = list(self._numbers)[1:]
-        rows = [self._sources.get(path) or _pinned(path) for path in others]
-        return Sources.of(
-            [self.main.source._replace(scan=choices), *(row._replace(scan=MAPPED) for row in rows)]
-        )
+        rows = [self.main.source._replace(scan=choices)]
+        for path in list(self._numbers)[1:]:
+            known = self._sources.get(path)
+            rows.append(known._replace(scan=MAPPED) if known else _raw(path, choices))
+        return Sources.of(rows)
 
     def home(self, identifier: Any) -> Opened:
         """The open file in which an object lies that a link has led to.
 
         Raises
         ------
-        SourceUnreadable
-            It is not the file of that name.
+        Unreferable
+            It can't be told, or is not the file of that name any more.
         """
         known = self._homes.get(identifier.fileno)
         if known is not None:
             return known
         file = h5i.get_file_id(identifier)
-        path = plain_path(os.path.join(os.getcwd(), os.fsdecode(h5f.get_name(file))))
-        stat = os.fstat(file.get_vfd_handle())
-        there = os.stat(path)
+        path = os.path.join(os.getcwd(), os.fsdecode(h5f.get_name(file)))
+        try:
+            path = plain_path(path)
+            stat, there = os.fstat(file.get_vfd_handle()), os.stat(path)
+        except OSError as error:
+            reason = f"it leads to {path}, which can't be reached ({error.strerror})"
+            raise Unreferable(reason, readable=False) from error
         if (there.st_dev, there.st_ino) != (stat.st_dev, stat.st_ino):
-            raise SourceUnreadable("another file is there than the one that is open", url=path)
+            reason = f"it leads to {path}, where another file is than the one that is open"
+            raise Unreferable(reason, readable=False)
         source = Source(*split_place(path), stat.st_size, stat.st_mtime_ns)
         found = self._homes[identifier.fileno] = Opened(file, source, base_of(file))
         return found
@@ -101,12 +107,12 @@ def base_of(file: Any) -> tuple[int, int]:
     return 0 if chunks else userblock, 0 if offsets else userblock
 
 
-def _pinned(path: str) -> Source:
-    """A row; a file that is missing is found missing when it is read."""
+def _raw(path: str, choices: str) -> Source:
+    """A file of nothing but values; one that is missing is found missing when it is read."""
     try:
-        return Sources.of_file(path)[0]
+        return Sources.of_file(path)[0]._replace(scan=choices)
     except OSError:
-        return Source(*split_place(path), -1, -1)
+        return Source(*split_place(path), -1, -1, scan=choices)
 
 
 def places(name: str, file: str, kind: Literal["virtual", "link"]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from intarsia.errors import SourceChanged, SourceMissing
 from intarsia.references import Source
+from intarsia.scan.hdf5_files import Files
 from intarsia.scan.hdf5_layout import Unreferable
 from intarsia.scan.hdf5_links import Absent, found_dataset
 from intarsia.scan.hdf5_open import opened
@@ -88,7 +89,8 @@ class VirtualLoader:
         """
         with opened(self.path) as file:
             try:
-                now = surveyed(Stored.of(file, found_dataset(file, self.name)))
+                identifier = found_dataset(file, self.name)
+                now = surveyed(Stored.of(Files(file).home(identifier), identifier))
             except (Unreferable, Absent) as error:
                 reason = f"what it is made of is no longer as it was scanned: {error}"
                 raise SourceChanged(reason, url=self.path, array=self.name) from error

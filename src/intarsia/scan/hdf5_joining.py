@@ -13,10 +13,10 @@ import numpy as np
 from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Case, Encoding
 from intarsia.references import MISSING, NO_SOURCES, References
+from intarsia.scan.hdf5_boxes import Boxes
 from intarsia.scan.hdf5_layout import Unreferable
 from intarsia.scan.hdf5_mosaic import BARE, lay
 from intarsia.scan.hdf5_placing import Stored
-from intarsia.scan.hdf5_selections import Boxes
 from intarsia.segments import FORM, SOURCE, Block, Fields, Segments
 from intarsia.segments.joining import Joiner
 
@@ -61,7 +61,7 @@ def joined(stored: Stored, laid: list[Laid], name: str) -> VirtualArray:
     order = np.argsort(mosaic.owner, kind="stable")
     owner = mosaic.owner[order]
     ends = np.cumsum([len(one.boxes) for one in laid])
-    cuts = np.searchsorted(owner, [0, *ends])
+    cuts = np.searchsorted(owner, np.append(0, ends))
     for number, one in enumerate(laid):
         rows = order[cuts[number] : cuts[number + 1]]
         if len(rows):

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from h5py import h5d, h5s
+from h5py import h5d, h5s, h5t
 
 from intarsia.array import VirtualArray
 from intarsia.encoding import RAW_FILL, Encoding
@@ -99,6 +99,34 @@ def require_plain(stored: Stored) -> None:
     """
     if stored.element.form not in ("plain", "converted"):
         raise Unreferable(stored.element.name)
+
+
+def require_same_values(part: Stored, whole: Stored) -> None:
+    """Refuse a part whose values HDF5 would convert in other ways than a cast does.
+
+    Raises
+    ------
+    Unreferable
+        It would.
+    """
+    require_plain(part)
+    mine, theirs = whole.id.get_type(), part.id.get_type()
+    if mine.equal(theirs):
+        return
+    before, after = part.element.stored, whole.element.stored
+    numbers = (h5t.INTEGER, h5t.FLOAT)
+    exact = mine.get_class() in numbers and theirs.get_class() in numbers
+    exact = exact and np.can_cast(before, after, "safe")
+    if exact and after.kind == "f":
+        if before.kind == "f":  # which bits NaN has depends on who converts it
+            native = before.isnative and after.isnative and part.element.form == "plain"
+            exact = before.itemsize == after.itemsize or (native and before.itemsize >= 4)
+        else:
+            exact = before.itemsize < after.itemsize
+        exact = exact and after.itemsize <= 8
+    if not exact:
+        reason = f"a virtual dataset of HDF5 of {after}, a part of which is {before}"
+        raise Unreferable(reason)
 
 
 def place(files: Files, stored: Stored, name: str) -> Placed:

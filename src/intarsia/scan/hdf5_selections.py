@@ -1,9 +1,7 @@
-"""Selections of HDF5 dataspaces, and the boxes that mapping one onto another comes to.
+"""Selections of HDF5 dataspaces: which indices, along each dimension or one by one.
 
-A selection is walked in C order: its elements are numbered, and a mapping takes element ``i`` of
-one selection to element ``i`` of the other. Regular hyperslabs are products of *axes*, each a list
-of runs of indices; where the axes of both sides pair off, so do their runs. Everything else is cut
-into runs along the last axis.
+Regular hyperslabs are products of *axes*, each a list of runs of indices. Irregular ones are lists
+of runs along the last dimension.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -100,19 +98,19 @@ class Hyperslab(NamedTuple):
 
     Parameters
     ----------
-    start, stride, count, block
-        Of each dimension; `count` or `block` may be ``h5s.UNLIMITED`` along one.
+    starts, strides, counts, blocks
+        Of each dimension; a count or a block may be ``h5s.UNLIMITED`` along one.
     """
 
-    start: tuple[int, ...]
-    stride: tuple[int, ...]
-    count: tuple[int, ...]
-    block: tuple[int, ...]
+    starts: tuple[int, ...]
+    strides: tuple[int, ...]
+    counts: tuple[int, ...]
+    blocks: tuple[int, ...]
 
     @property
     def growing(self) -> int | None:
         """The dimension without a limit."""
-        for dim, pair in enumerate(zip(self.count, self.block, strict=True)):
+        for dim, pair in enumerate(zip(self.counts, self.blocks, strict=True)):
             if h5s.UNLIMITED in pair:
                 return dim
         return None
@@ -127,8 +125,8 @@ class Hyperslab(NamedTuple):
         TooManyPieces
             There are too many runs.
         """
-        if len(extents) != len(self.start):
-            raise OutOfBounds(f"a selection of {len(self.start)} dimensions out of {len(extents)}")
+        if len(extents) != len(self.starts):
+            raise OutOfBounds(f"a selection of {len(self.starts)} dimensions out of {len(extents)}")
         axes: list[Axis] = []
         for start, stride, count, block, extent in zip(*self, extents, strict=True):
             end = start + (count - 1) * stride + block if count and block else 0
@@ -148,10 +146,10 @@ class Hyperslab(NamedTuple):
         """The block of that number along the dimension without a limit."""
         dim = self.growing
         assert dim is not None
-        start, count = list(self.start), list(self.count)
-        start[dim] += number * self.stride[dim]
-        count[dim] = 1
-        return self._replace(start=tuple(start), count=tuple(count))
+        starts, counts = list(self.starts), list(self.counts)
+        starts[dim] += number * self.strides[dim]
+        counts[dim] = 1
+        return self._replace(starts=tuple(starts), counts=tuple(counts))
 
 
 def _axis(start: int, stride: int, count: int, block: int) -> Axis:
@@ -162,34 +160,6 @@ def _axis(start: int, stride: int, count: int, block: int) -> Axis:
     if count > MAX_RUNS:
         raise TooManyPieces
     return Axis(start + stride * np.arange(count), np.full(count, block))
-
-
-class Boxes(NamedTuple):
-    """Boxes of a whole, and where each lies in a source; a row for each.
-
-    Parameters
-    ----------
-    start, shape
-        First index and lengths; shape (boxes, dimensions of the whole).
-    axis, first, step
-        As in `intarsia.segments.Fields`; shape (boxes, dimensions of the source).
-    """
-
-    start: IntArray
-    shape: IntArray
-    axis: IntArray
-    first: IntArray
-    step: IntArray
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def inner(self, rows: IntArray, start: IntArray, shape: IntArray) -> Boxes:
-        """Boxes within those of some rows."""
-        moved = np.concatenate([start - self.start[rows], np.zeros((len(rows), 1), np.int64)], 1)
-        axis, step = self.axis[rows], self.step[rows]
-        first = self.first[rows] + step * np.take_along_axis(moved, axis, 1)
-        return Boxes(start, shape, axis, first, step)
 
 
 class Selected(NamedTuple):
@@ -229,7 +199,7 @@ class Selected(NamedTuple):
             inner.starts if n == self.inner else axis.at(np.arange(axis.size))
             for n, axis in enumerate(self.axes)
         ]
-        corners = _product(lists)
+        corners = product(lists)
         return corners, np.tile(inner.lengths, len(corners) // len(inner.starts)), inner.step
 
     @property
@@ -307,7 +277,7 @@ def described(space: Any) -> Selection:
     rows = (high - low + 1)[:, :-1].prod(axis=1)
     if rows.sum() > MAX_RUNS:
         return Runs(bounds, None)
-    corners = np.concatenate([_product(_rows(first, last)) for first, last in blocks])
+    corners = np.concatenate([product(_rows(first, last)) for first, last in blocks])
     lengths = np.repeat((high - low + 1)[:, -1], rows)
     order = np.lexsort(corners.T[::-1])
     return Runs(bounds, Selected(None, corners[order], lengths[order]))
@@ -336,80 +306,7 @@ def _rows(first: IntArray, last: IntArray) -> list[IntArray]:
     return [*(np.arange(low, high + 1) for low, high in pairs), first[-1:]]
 
 
-def mapped(whole: Selected, source: Selected) -> Boxes:
-    """Take the elements of one selection to those of the other, which has as many.
-
-    Raises
-    ------
-    TooManyPieces
-        There are too many boxes.
-    """
-    if whole.axes is not None and source.axes is not None:
-        several = [n for n, axis in enumerate(whole.axes) if axis.size > 1]
-        others = [n for n, axis in enumerate(source.axes) if axis.size > 1]
-        sizes = [whole.axes[n].size for n in several]
-        if sizes == [source.axes[n].size for n in others]:
-            return _paired(whole.axes, source.axes, dict(zip(several, others, strict=True)))
-    return _in_runs(whole, source)
-
-
-def _paired(whole: list[Axis], source: list[Axis], pairs: dict[int, int]) -> Boxes:
-    """Boxes where dimension `n` of the whole runs along dimension ``pairs[n]`` of the source."""
-    starts: list[IntArray] = []
-    lengths: list[IntArray] = []
-    firsts: list[IntArray] = []
-    for n, axis in enumerate(whole):
-        axis = axis.spelt()
-        other = source[pairs[n]] if n in pairs else Axis.whole(1)
-        numbers = np.union1d(axis.breaks, other.breaks)
-        starts.append(axis.at(numbers))
-        lengths.append(np.diff(numbers, append=axis.size))
-        firsts.append(other.at(numbers))
-    if prod(map(len, starts)) > MAX_RUNS:
-        raise TooManyPieces
-    first = np.stack([axis.starts[:1] for axis in source], 1) if source else np.zeros((1, 0), int)
-    count = prod(map(len, starts))
-    first = np.repeat(first, count, 0)
-    along = _product(firsts)
-    axes, steps = np.full(len(source), -1), np.zeros(len(source), int)
-    for n, other in pairs.items():
-        axes[other], steps[other] = n, source[other].step
-        first[:, other] = along[:, n]
-    return Boxes(
-        _product(starts),
-        _product(lengths),
-        np.repeat(axes[None], count, 0),
-        first,
-        np.repeat(steps[None], count, 0),
-    )
-
-
-def _in_runs(whole: Selected, source: Selected) -> Boxes:
-    """Boxes of one run each, where the dimensions of both sides do not pair off."""
-    if whole.axes is not None:
-        whole = Selected([axis.spelt() for axis in whole.axes])
-    mine, my_lengths, _ = whole.runs()
-    theirs, their_lengths, step = source.runs()
-    my_breaks = np.cumsum(my_lengths) - my_lengths
-    their_breaks = np.cumsum(their_lengths) - their_lengths
-    numbers = np.union1d(my_breaks, their_breaks)
-    if len(numbers) > MAX_RUNS:
-        raise TooManyPieces
-    run = np.searchsorted(my_breaks, numbers, "right") - 1
-    start = mine[run].copy()
-    start[:, whole.inner] += numbers - my_breaks[run]
-    shape = np.ones_like(start)
-    shape[:, whole.inner] = np.diff(numbers, append=my_lengths.sum())
-    run = np.searchsorted(their_breaks, numbers, "right") - 1
-    first = theirs[run].copy()
-    axis, steps = np.full_like(first, -1), np.zeros_like(first)
-    if first.shape[1]:
-        first[:, source.inner] += (numbers - their_breaks[run]) * step
-        axis[:, source.inner], steps[:, source.inner] = whole.inner, step
-    return Boxes(start, shape, axis, first, steps)
-
-
-def _product(lists: Sequence[IntArray]) -> IntArray:
+def product(lists: Sequence[IntArray]) -> IntArray:
     """All combinations, in C order: shape (combinations, lists)."""
     if not lists:
         return np.zeros((1, 0), np.int64)

@@ -15,18 +15,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from h5py import h5o, h5t
+from h5py import h5o
 
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError
 from intarsia.references import Source
+from intarsia.scan.hdf5_boxes import mapped
 from intarsia.scan.hdf5_files import Files
 from intarsia.scan.hdf5_joining import Laid, joined
 from intarsia.scan.hdf5_layout import Unreferable
 from intarsia.scan.hdf5_links import Absent, found_dataset, found_file
 from intarsia.scan.hdf5_mosaic import TooEntangled
 from intarsia.scan.hdf5_open import Opened, opened
-from intarsia.scan.hdf5_placing import Placed, Stored, place, require_plain
+from intarsia.scan.hdf5_placing import Placed, Stored, place, require_plain, require_same_values
 from intarsia.scan.hdf5_selections import (
     Hyperslab,
     OutOfBounds,
@@ -35,7 +36,6 @@ from intarsia.scan.hdf5_selections import (
     Selection,
     TooManyPieces,
     described,
-    mapped,
     selected,
 )
 
@@ -243,7 +243,7 @@ def _lay_series(parts: _Parts, stored: Stored, number: int, mapping: Mapping) ->
         reason = "a virtual dataset of HDF5 that grows, with a part that does not"
         raise Unreferable(reason, readable=False)
     there, index = True, 0
-    while there and slab.start[dim] + index * slab.stride[dim] < stored.shape[dim]:
+    while there and slab.starts[dim] + index * slab.strides[dim] < stored.shape[dim]:
         names = _named(mapping.file, index), _named(mapping.dataset, index)
         there = parts.lay(number, mapping._replace(space=slab.part(index)), *names)
         index += 1
@@ -385,31 +385,3 @@ def _matched(
         )
         raise Unreferable(reason, readable=False)
     return whole, source
-
-
-def require_same_values(part: Stored, whole: Stored) -> None:
-    """Refuse a part whose values HDF5 would convert in other ways than a cast does.
-
-    Raises
-    ------
-    Unreferable
-        It would.
-    """
-    require_plain(part)
-    mine, theirs = whole.id.get_type(), part.id.get_type()
-    if mine.equal(theirs):
-        return
-    before, after = part.element.stored, whole.element.stored
-    numbers = (h5t.INTEGER, h5t.FLOAT)
-    exact = mine.get_class() in numbers and theirs.get_class() in numbers
-    exact = exact and np.can_cast(before, after, "safe")
-    if exact and after.kind == "f":
-        if before.kind == "f":  # which bits NaN has depends on who converts it
-            native = before.isnative and after.isnative and part.element.form == "plain"
-            exact = before.itemsize == after.itemsize or (native and before.itemsize >= 4)
-        else:
-            exact = before.itemsize < after.itemsize
-        exact = exact and after.itemsize <= 8
-    if not exact:
-        reason = f"a virtual dataset of HDF5 of {after}, a part of which is {before}"
-        raise Unreferable(reason)

@@ -68,6 +68,8 @@ def arguments_of(choices: str) -> dict[str, Any]:
         recorded: Any = json.loads(choices) if choices else {}
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"how it was opened is not recorded readably: {error}") from error
+    if recorded == {"mapped": True}:
+        raise Unreadable("it was not opened by itself: another file's variables lead to its values")
     if not isinstance(recorded, dict) or recorded.keys() - DECODERS:
         raise Unreadable(f"how it was opened is recorded in an unknown way: {choices[:80]}")
     told = cast("dict[str, Any]", recorded)
