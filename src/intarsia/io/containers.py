@@ -31,11 +31,11 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import IntarsiaError, StoreError, UnsafeStore
+from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.access import access_of
 from intarsia.io.overrides import Override, settle, slashed
 from intarsia.io.paths import is_url
-from intarsia.io.reach import MAX_LOCATION, Option, check_reach
+from intarsia.io.reach import MAX_LOCATION, Option, check_location, check_reach
 from intarsia.io.sampling import UNKNOWN
 from intarsia.references import Access
 
@@ -178,39 +178,42 @@ def _place(
             return location, pin, False, None
         location = _located(container, store_url, bool(told))
         return location, pin, container.outside and not told, None
-    try:
-        given = access_of(location, **(own or general)) if any((own or general).values()) else None
-    except IntarsiaError as error:
-        raise error.located(url=location[:200]) from error.__cause__
+    how = own or general
     if "location" in told:
+        given = access_of(location, **how) if any(how.values()) else None
         return location, pin, False, given
-    access = _reached(container, store_url, given)
+    access = _reached(container, store_url, how)
     anonymous = access is not None and (dict(access.options).get("skip_signature") is True)
     # with credentials, a stranger's store could show what only their owner may see
     untrusted = not told and not location.startswith("https:") and not anonymous
     return location, pin, untrusted, access
 
 
-def _reached(container: Container, store_url: str, given: Access | None) -> Access | None:
+def _reached(container: Container, store_url: str, how: Mapping[str, Any]) -> Access | None:
     """How a place is reached that the store names, if the caller need not do so."""
+    location = container.location
+    try:
+        check_location(location)
+        if how.get("registry") is not None:  # says what is where, so that the caller names it
+            return access_of(location, **how)
+        guarded = check_reach(location, {})
+    except UnsafeStore as error:
+        raise _refused(container, store_url, error, "place") from error
+    given = access_of(location, **how) if any(how.values()) else None
     own = dict(given.options) if given is not None else {}
-    if own and container.location.startswith("http"):
+    if own and guarded:
         raise StoreError(
-            f"what the storage_options hold would be sent to a host that the store names, not you: "
-            f"that of the container {container.name!r}, {container.location[:200]!r}",
+            "what the storage_options hold would be sent to a host that the store names, not you: "
+            f"that of the container {container.name!r}, {location[:200]!r}",
             url=store_url,
             remedy=f"name the place, too: containers={{{container.name!r}: {{'location': ..., "
             "'storage_options': ...}}",
         )
     options = {name: value for name, value in container.access if name not in own}
-    if given is not None and given.store is not None:
-        options = {}
     try:
-        guarded = check_reach(container.location, options)
+        check_reach(location, options)
     except UnsafeStore as error:
         raise _refused(container, store_url, error, "place") from error
-    if given is not None and given.store is not None:
-        return given
     merged = tuple(sorted((options | own).items()))
     return Access(merged, guarded=guarded) if merged or guarded else None
 

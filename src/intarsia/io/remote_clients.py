@@ -146,8 +146,14 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_
 
 
 def _made(root: str, access: Access | None, url: str) -> Any:
-    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store  # takes its time to import
-
+    try:  # takes its time
+        from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+    except ImportError:
+        raise UnsupportedError(
+            "what is behind a network is read by obstore, which is not installed",
+            url=url,
+            remedy="pip install 'intarsia[remote]'",
+        ) from None
     options = dict(access.options) if access is not None else {}
     headers = {
         name.removeprefix(HEADER): value

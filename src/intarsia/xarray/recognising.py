@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from intarsia.io.paths import is_url
 from intarsia.store.objects import is_store
 
 __all__ = ["looks_like_store"]
@@ -18,5 +19,7 @@ def looks_like_store(path: str | os.PathLike[str]) -> bool:
     ``.intarsia.zip``. Otherwise what is there decides: a folder, or a zip file, with the root of a
     store in it.
     """
-    text = os.fspath(path).rstrip("/")
-    return text.endswith((SUFFIX, f"{SUFFIX}.zip")) or is_store(path)
+    text = os.fspath(path)
+    remote = is_url(text)
+    name = (text.partition("?")[0] if remote else text).rstrip("/")
+    return name.endswith((SUFFIX, f"{SUFFIX}.zip")) or (not remote and is_store(path))

@@ -24,7 +24,7 @@ INTEGERS = [
 ]
 TEXTS = [
     *("", ".", "..", "/", "./", "../", "../../", "a/../b", "../../../../etc/", "/etc/"),
-    *("/etc/passwd", "file:///etc/", "s3://bucket/", "http://localhost:1/", "C:\\", "C:/"),
+    *("/etc/passwd", "file:///etc/", "s3://b@bucket/", "http://localhost:1/", "C:\\", "C:/"),
     *("a\\b", "a\0b", "\0", "a//b", "a/./b", "con", "aux.nc", "zarr.json", "__intarsia__"),
     *("__intarsia__/root.json", "%2e%2e/", "~/", "$HOME/", "{0.__class__}", "%s%n", "\ud800"),
     *("é", "e\u0301", "\u202e", "\x1b[31m", "\n", "x" * 300, "x" * 5000, "x" * 70000, "x/" * 3000),

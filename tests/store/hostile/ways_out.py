@@ -85,12 +85,28 @@ def place_at(location: str, pin: str) -> None:
 
 
 for _location in (
-    *("/etc/", "file:///etc/", "s3://bucket/", "http://127.0.0.1:1/", "./../", "./in/../../"),
+    *("/etc/", "file:///etc/", "s3://user@bucket/", "http://127.0.0.1:1/", "./../", "./in/../../"),
     *("../" * 300, "", ".", "in/", "./in", "./a\0b/", ".\\in\\", "~/", "../%2e%2e/"),
+    *("https://127.0.0.1:1/", "https://localhost/", "https://a.org\\@127.0.0.1/", "s3://b/%2e%2e/"),
 ):
     place_at(_location, "mtime")
 place_at("../", "size")
 place_at("../", "none")
+
+
+@crafted("a bucket whose objects the store does not know", "source", reason="nothing says")
+def _(document: Json, objects: Objects) -> None:
+    only(document, [1])
+    source_of(document, -1, "secret")
+    document["containers"] = [{"name": "in", "location": "s3://bucket/", "pin": "size"}]
+
+
+@crafted("another endpoint", reason="another endpoint")
+def _(document: Json, objects: Objects) -> None:
+    only(document, [1])
+    source_of(document, -1, "secret")
+    document["containers"] = [{"name": "in", "location": "s3://bucket/", "pin": "mtime",
+                               "access": {"endpoint": "http://127.0.0.1:1"}}]  # fmt: skip
 
 
 @crafted("a file that the store does not know", "source", reason="nothing says")

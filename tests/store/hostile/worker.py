@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import intarsia.io.remote  # noqa: F401  before imports are watched
 from intarsia.errors import IntarsiaError
 from intarsia.io.fetch import observe
 from intarsia.store.objects import Zipped, open_objects
@@ -292,7 +293,7 @@ class Bench:
     def _places(self, path: str) -> list[str]:
         """Where the containers of a store are."""
         try:
-            return [os.path.join(os.path.realpath(place), "") for place in read(path).locations]
+            return [os.path.join(os.path.realpath(place), "") for place in read(path).places.locations]
         except IntarsiaError:
             return []
 
