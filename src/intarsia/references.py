@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.errors import shown
+
 type IntArray = npt.NDArray[Any]
 
 # How a segment finds its rows in a table of references.
@@ -143,6 +145,11 @@ class Source(NamedTuple):
     def url(self) -> str:
         """Container and key together."""
         return self.container + self.key
+
+    def __repr__(self) -> str:
+        # a URL may hold what signs it
+        told = (f"{name}={value!r}" for name, value in zip(self._fields[2:], self[2:], strict=True))
+        return f"Source({shown(self.url)!r}, {', '.join(told)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -97,6 +98,7 @@ def test_a_query_goes_with_each_request_and_is_told_to_nobody(server: Server) ->
     source, _ = head(url, None, 1)
     assert read(source) == [DATA[100:150]]
     assert {request.query for request in server.requests} == {"X-Signature=se/cret&b=1"}
+    assert "cret" not in repr(source)
     server.objects.clear()
     with pytest.raises(SourceMissing) as error:
         read(source)
@@ -445,6 +447,12 @@ def test_urls_are_told_without_secrets(url: str) -> None:
     assert "s3cret" not in str(error.value)
     assert "127.0.0.1:9/a.nc" in str(error.value)
     assert "s3cret" not in str(ValueError(error.value))
+
+
+def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(UnsupportedError, match=r"intarsia\[remote\]"):
+        head("http://127.0.0.1:9/a.nc", None, 1)
 
 
 def test_what_nothing_reads() -> None:
