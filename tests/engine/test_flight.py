@@ -16,10 +16,12 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from obstore.store import MemoryStore
 
 from intarsia.array import VirtualArray, load_together
 from intarsia.encoding import Codec, Encoding
@@ -27,6 +29,7 @@ from intarsia.engine import flight
 from intarsia.engine.plan import plans
 from intarsia.errors import ChunkError, SourceChanged, SourceError
 from intarsia.io import remote_pool
+from intarsia.io.access import access_of
 from intarsia.io.fetch import observe
 from intarsia.io.paths import split_place
 from intarsia.references import References, Source, Sources
@@ -319,3 +322,30 @@ def test_loads_while_the_interpreter_ends(server: Server, tmp_path: Path, warm: 
     )
     assert told.stdout.strip() == str(int(values.sum())), told.stderr
     assert told.returncode == 0
+
+
+def test_tokens_tell_sources_apart(server: Server) -> None:
+    """Also by what is shown to nobody: a query, and how they are reached."""
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    array = put(server, "a.bin", values)
+    (source,) = array.segments.sources
+
+    def token(**changes: Any) -> Any:
+        sources = Sources.of([source._replace(**changes)])
+        encoding = Encoding((), values.dtype)
+        row = np.zeros((), encoding.parameters)
+        made = VirtualArray.from_source(
+            sources, 0, (3, 4), (3, 4), encoding, row, References.contiguous(0, 48)
+        )
+        return made.__dask_tokenize__()
+
+    tokens = [
+        token(),
+        token(key="a.bin?name=x"),
+        token(key="a.bin?name=y"),
+        token(access=access_of(server.url, {"headers": {"X-Who": "me"}})),
+        token(access=access_of(server.url, {"headers": {"X-Who": "you"}})),
+        token(access=access_of(server.url, None, {server.url: MemoryStore()})),
+    ]
+    assert len(set(tokens)) == len(tokens)
+    assert token(key="a.bin?name=x") == tokens[1]

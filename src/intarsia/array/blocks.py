@@ -71,7 +71,9 @@ def digest(segments: Segments, dtype: np.dtype[Any]) -> str:
             found.update(b"-" if column is None else column.tobytes())
         found.update(page.inline)
     for source in segments.sources:
-        found.update(repr(source).encode())
+        access = source.access  # told whole: the same URL may mean another thing to others
+        how = access and (access.options, access.prefix, access.store and id(access.store))
+        found.update(repr((*source[:-1], how)).encode())
     return found.hexdigest()
 
 
