@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from intarsia import errors as errors
     from intarsia.store.zarr_store import open_store as open_store
+    from intarsia.xarray.adopting import from_virtualizarr as from_virtualizarr
     from intarsia.xarray.combining import check as check
     from intarsia.xarray.combining import open_mfdataset as open_mfdataset
     from intarsia.xarray.opening import open_dataset as open_dataset
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "check",
     "errors",
+    "from_virtualizarr",
     "open_dataset",
     "open_datatree",
     "open_mfdataset",
@@ -36,6 +38,7 @@ __all__ = [
 # Public name -> the module that defines it.
 _PUBLIC = {
     "check": "intarsia.xarray.combining",
+    "from_virtualizarr": "intarsia.xarray.adopting",
     "open_dataset": "intarsia.xarray.opening",
     "open_datatree": "intarsia.xarray.trees",
     "open_mfdataset": "intarsia.xarray.combining",

@@ -10,7 +10,7 @@ attributes are those that xarray gives of that store; values are decoded by the 
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from intarsia.errors import (
     UnsupportedError,
 )
 from intarsia.io.paths import is_url
-from intarsia.references import Access
+from intarsia.references import Access, Sources
 from intarsia.scan.protocol import Scanned, ScannedVariable
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
@@ -40,7 +40,7 @@ from intarsia.scan.virtualizarr_places import Places, url_of
 from intarsia.scan.virtualizarr_v2 import Version2, version_2
 from intarsia.scan.zarr_folder import Folder, describe, zarr_folder
 
-__all__ = ["scan", "scan_groups"]
+__all__ = ["adopt", "scan", "scan_groups"]
 
 type Parser = Callable[..., Any]
 
@@ -113,6 +113,47 @@ def scan_groups(
     }
 
 
+def adopt(
+    arrays: Mapping[str, tuple[Sequence[str], Mapping[str, Any], Any]],
+    *,
+    access: Callable[[str], Access | None],
+    notes: Sequence[str] = (),
+    choices: str = "",
+) -> tuple[Sources, dict[str, ScannedVariable]]:
+    """Variables of manifests that are in memory.
+
+    Parameters
+    ----------
+    arrays
+        For each name its dimensions, attributes, and ``ManifestArray``.
+    access
+        Gives how a URL is reached.
+    notes
+        Remarks for each array.
+    choices
+        As for `scan`.
+    """
+    places = Places("", access)
+    found: dict[str, Described] = {}
+    sizes: dict[str, int] = {}
+    for name, (dims, attrs, array) in arrays.items():
+        with _located("a dataset of VirtualiZarr", name):
+            found[name] = described(array, places, dims=dims, attributes=attrs)
+            _check_dims(found[name], sizes)
+    sources = places.sources(choices)
+    remarks = [*notes, *places.notes()]
+    return sources, {
+        name: ScannedVariable(
+            one.dims, array_of(name, one, sources, remarks), one.attrs, _encoding(one), one.native
+        )
+        for name, one in found.items()
+    }
+
+
+def _encoding(one: Described) -> dict[str, Any]:
+    return {"dtype": one.dtype} if one.dtype.kind == "T" else {}
+
+
 def _parts(group: str | None) -> tuple[str, ...]:
     return tuple(name for name in (group or "").split("/") if name)
 
@@ -164,7 +205,7 @@ class Parsed:
         for name, one in found.items():
             with _located(self.place, name):
                 data = array_of(name, one, sources, notes)
-            encoding = {"dtype": one.dtype} if one.dtype.kind == "T" else {}
+            encoding = _encoding(one)
             variables[name] = ScannedVariable(one.dims, data, one.attrs, encoding, one.native)
         if isinstance(node, Folder):
             attrs = node.attributes

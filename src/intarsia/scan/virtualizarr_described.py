@@ -73,7 +73,14 @@ class Described:
         return cls(dims, attrs, shape, shape, dtype, data_type, [], None, manifest, fault=fault)
 
 
-def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -> Described:
+def described(
+    array: Any,
+    places: Places,
+    version_2: Mapping[str, Any] | None = None,
+    *,
+    dims: Sequence[str] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> Described:
     """What a ``ManifestArray`` says.
 
     Parameters
@@ -84,6 +91,8 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
         Where its paths get their numbers.
     version_2
         The ``.zarray`` that it was made of, if it was.
+    dims, attributes
+        In place of its own.
     """
     metadata = array.metadata
     told = metadata_json(metadata)
@@ -91,9 +100,10 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
     data_type = metadata.data_type
     dtype = np.dtype(data_type.to_native_dtype())
     codecs: list[dict[str, Any]] = told["codecs"]
-    attrs: dict[str, Any] = told.get("attributes") or {}
+    attrs = dict(told.get("attributes") or {} if attributes is None else attributes)
     if version_2 is None:
-        if "_FillValue" in attrs:
+        coded = attributes is None or isinstance(attrs.get("_FillValue"), str)
+        if "_FillValue" in attrs and coded:
             attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
     else:
         if version_2.get("fill_value") is not None:  # which masks, in v2
@@ -102,7 +112,7 @@ def described(array: Any, places: Places, version_2: Mapping[str, Any] | None) -
         transposed = any(codec.get("name") == "transpose" for codec in codecs)
         if version_2.get("order") == "F" and len(shape) > 1 and not transposed:
             codecs.insert(0, {"name": "transpose", "configuration": {"order": backwards}})
-    dims = tuple(metadata.dimension_names or ())
+    dims = tuple((metadata.dimension_names or ()) if dims is None else dims)
     try:
         chunks = regular(told)
         manifest = _manifest(array.manifest, grid_of(shape, chunks), places)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -48,18 +48,20 @@ class Places:
     Parameters
     ----------
     place
-        Absolute path, or URL.
+        Absolute path, or URL; empty where nothing is scanned, but manifests are at hand.
     access
-        How a URL is reached.
+        How URLs are reached: as the place is, or what gives it for each.
     """
 
-    def __init__(self, place: str, access: Access | None) -> None:
+    def __init__(self, place: str, access: Access | Callable[[str], Access | None] | None) -> None:
         self.place = place
-        self.access = access
-        self._numbers: dict[str, int] = {url_of(place): 0}
+        self.access = None if callable(access) else access
+        self._access_of = access if callable(access) else self._as_the_place
+        self._numbers: dict[str, int] = {}
         self._pinned: list[Source] = []
         self._folders: dict[str, str] = {}
-        self._pin(url_of(place))
+        if place:
+            self._number(url_of(place))
 
     # -- what parsers need -----------------------------------------------------------------------
 
@@ -156,13 +158,13 @@ class Places:
             else:
                 if not os.path.isdir(place):
                     size, mtime = stat.st_size, stat.st_mtime_ns
-        access = self._access(place)
+        access = self._access_of(place) if is_url(place) else None
         self._pinned.append(Source(container, key, size, mtime, access=access))
 
     def _split(self, place: str) -> tuple[str, str]:
         """Container and key; all that lies in a scanned folder has that for a container."""
         home = self.place.rstrip("/") + "/"
-        if place.startswith(home):
+        if self.place and place.startswith(home):
             container, key = home, place[len(home) :]
         else:
             container, key = split_place(place)
@@ -170,7 +172,7 @@ class Places:
 
     def _place(self, path: str) -> str:
         """The path of this machine, or the URL, that a manifest means."""
-        if path == url_of(self.place):
+        if self.place and path == url_of(self.place):
             return self.place
         if not path.startswith("file://"):
             return path if is_url(path) else os.path.abspath(path)
@@ -182,9 +184,9 @@ class Places:
             return plain
         return raw if os.path.exists(raw) else plain
 
-    def _access(self, place: str) -> Access | None:
+    def _as_the_place(self, place: str) -> Access | None:
         access = self.access
-        if access is None or not is_url(place):
+        if access is None:
             return None
         if access.store is not None:
             return access if place.startswith(access.prefix) else None
@@ -193,11 +195,13 @@ class Places:
 
     def sources(self, choices: str) -> Sources:
         """The table, with what was asked for."""
-        return Sources.of([source._replace(scan=choices) for source in self._pinned])
+        found = self._pinned or [Source("", "a dataset without files", -1, -1)]
+        return Sources.of([source._replace(scan=choices) for source in found])
 
     def notes(self) -> list[str]:
         """What has to be said of how files are pinned."""
-        loose = sum(source.size < 0 and is_url(source.url) for source in self._pinned[1:])
+        files = self._pinned[1:] if self.place else self._pinned
+        loose = any(source.size < 0 and is_url(source.url) for source in files)
         if not loose and not (is_url(self.place) and len(self._pinned) == 1):
             return []
         return [
