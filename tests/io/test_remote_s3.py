@@ -125,7 +125,8 @@ def test_credentials_of_a_profile(
         assert f"/{region}/" in s3.requests[0].headers["authorization"]
 
 
-def test_no_credentials(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_no_credentials(s3: S3Server) -> None:
     """It says what to do, and soon."""
     url = s3.put("bucket/nobody.nc", DATA)
     told = {"endpoint": s3.endpoint, "metadata_endpoint": "http://127.0.0.1:9"}

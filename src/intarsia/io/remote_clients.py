@@ -1,9 +1,9 @@
 """Clients of object stores: one for each origin and way of access, made when first used.
 
-How long a request may take is bounded: by default it is tried 4 times, with pauses of 0.2 s that
+How long a request may take is bounded: by default it is tried 4 times, with pauses of 0.5 s that
 double, and no further try begins 40 s after the first; a try ends when nothing arrives for 15 s.
-So a server that never answers costs a minute at most, and one that says 500 or 503 about two
-seconds.
+So a server that never answers costs a minute at most, and one that says 429, 500 or 503
+about four seconds.
 
 Credentials that are not given are looked for where obstore looks: the environment (``AWS_*``,
 ``GOOGLE_*``, ``AZURE_*``), web identity, container and instance roles; for Google also the
@@ -39,7 +39,7 @@ class Patience:
     """How long a request is waited for; all in seconds."""
 
     tries: int = 4
-    pause: float = 0.2
+    pause: float = 0.5
     total: float = 40.0
     connect: float = 10.0
     stall: float = 15.0
