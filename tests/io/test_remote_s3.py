@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import count
 from pathlib import Path
@@ -123,6 +124,25 @@ def test_credentials_of_a_profile(
         head(url, access_of(url, {"endpoint": s3.endpoint, **agent, **told}), 5)
         assert f"{key}/" in s3.requests[0].headers["authorization"]
         assert f"/{region}/" in s3.requests[0].headers["authorization"]
+
+
+def test_credentials_that_a_program_tells(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a profile says beyond plain keys is boto3's to understand."""
+    url = s3.put("bucket/program.nc", DATA)
+    told = {"Version": 1, "AccessKeyId": "ofprogram", "SecretAccessKey": "s3cret"}
+    (tmp_path / "told").write_text(json.dumps(told))
+    (tmp_path / "config").write_text(
+        f"[profile program]\ncredential_process = cat {tmp_path / 'told'}\nregion = sa-east-1\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "program")
+    s3.requests.clear()
+    agent = {"user_agent": "program"}  # clients are kept
+    head(url, access_of(url, {"endpoint": s3.endpoint, **agent}), 5)
+    assert "ofprogram/" in s3.requests[0].headers["authorization"]
+    assert "/sa-east-1/" in s3.requests[0].headers["authorization"]
 
 
 @pytest.mark.usefixtures("impatient")

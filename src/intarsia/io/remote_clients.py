@@ -2,14 +2,15 @@
 
 How long a request may take is bounded: by default it is tried 4 times, with pauses of 0.5 s that
 double, and no further try begins 40 s after the first; a try ends when nothing arrives for 15 s.
-So a server that never answers costs a minute at most, and one that says 429, 500 or 503
-about four seconds.
+So a server that never answers costs a minute at most, and one that says 429, 500 or 503 a few
+seconds.
 
 Credentials that are not given are looked for where obstore looks: the environment (``AWS_*``,
 ``GOOGLE_*``, ``AZURE_*``), web identity, container and instance roles; for Google also the
 application default credentials. For S3, where neither the options nor the environment have keys,
-a profile of ``~/.aws`` is taken: by boto3 where that is installed (which knows single sign-on and
-assumed roles too), else the plain keys and region that are written there.
+a profile of ``~/.aws`` is taken: the keys and region that are written there, or, where it says
+another way to get them (single sign-on, an assumed role, a program), what boto3 makes of that, if
+it is installed.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
