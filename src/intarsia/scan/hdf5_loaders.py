@@ -21,9 +21,13 @@ import numpy.typing as npt
 
 from intarsia.errors import CorruptChunk, ShortRead, SourceChanged, UnsupportedVariable
 from intarsia.io.paths import is_url
+from intarsia.progress import Progress
 from intarsia.references import Source
 from intarsia.scan.hdf5_layout import lacking
 from intarsia.scan.hdf5_open import HDF5_ERRORS, Opened, opened
+
+PIECE = 1 << 21
+"""Bytes of what is read at once, as many as HDF5 holds in place of strings of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,25 @@ class VariableLoader:
 
 def _whole(dataset: h5py.Dataset) -> npt.NDArray[Any]:
     info = h5py.check_string_dtype(dataset.dtype)
-    if info is not None and info.length is None:
-        return _array(dataset.asstr()[()], np.dtype(object))
-    return _array(dataset[()], dataset.dtype)
+    text = info is not None and info.length is None
+    read: Any = dataset.asstr() if text else dataset
+    dtype = np.dtype(object) if text else dataset.dtype
+    if dataset.size * dataset.dtype.itemsize <= PIECE:
+        return _array(read[()], dtype)
+    # strings of any length take long: this is seen to go on
+    rows = max(1, PIECE // (dataset.size // dataset.shape[0] * dataset.dtype.itemsize))
+    if dataset.chunks is not None:
+        rows = -(-rows // dataset.chunks[0]) * dataset.chunks[0]
+    values: npt.NDArray[Any] | None = None
+    with Progress("copying values", dataset.shape[0], unit="rows") as progress:
+        for row in range(0, dataset.shape[0], rows):
+            piece = read[row : row + rows]
+            if values is None:
+                values = np.empty(dataset.shape, piece.dtype)
+            values[row : row + rows] = piece
+            progress.advance(len(piece))
+    assert values is not None  # there are rows: it is large
+    return values
 
 
 def _require_own(dataset: h5py.Dataset, source: Source) -> None:
