@@ -94,8 +94,8 @@ def filters_of(path):
     return virtual(scan(str(path))).segments.cases[0].encoding.filters
 
 
-@pytest.mark.parametrize("dtype", ["u1", "<i2", ">i4", ">f4", "<f8"])
-@pytest.mark.parametrize("chunks", [(4, 6), (11, 13), (1, 5), (64, 64)], ids=str)
+@pytest.mark.parametrize("dtype", ["u1", ">i2", "<f4", ">f8"])
+@pytest.mark.parametrize("chunks", [(4, 6), (1, 5), (64, 64)], ids=str)
 @pytest.mark.parametrize("name", NATIVE)
 def test_types_and_chunks(tmp_path, name, chunks, dtype):
     path = tmp_path / "x.h5"
@@ -139,6 +139,14 @@ def test_with_other_filters(tmp_path, name, filters):
         inner = {"scaleoffset", "szip", "lzf"} & set(filters)
         assert (filters_of(path)[0].name == "hdf5") is bool(inner)
         case_json(virtual(scan(str(path))).segments.cases[0].encoding)
+
+
+@pytest.mark.parametrize("name", ["zstd", "lz4", "blosc2", "deflate"])
+def test_szip_of_compressed_bytes_is_refused(tmp_path, name):
+    """HDF5 itself does not read back what it writes so."""
+    path = tmp_path / "x.h5"
+    write(path, numbers("<i4"), name, "shuffle", "szip")
+    assert f"the filter szip after {name}" in opaque(scan(str(path))).reason
 
 
 @pytest.mark.parametrize("name", ["zstd", "lz4", "blosc", "bzip2", "bitshuffle-lz4", "blosc2"])
@@ -257,20 +265,22 @@ def without(code: str, *arguments: object) -> str:
 
 REFUSED = """
 import intarsia
-try:
-    print(intarsia.open_dataset(sys.argv[1], unsupported=sys.argv[2]).x.values)
-except intarsia.errors.UnsupportedVariable as error:
-    print(error)
+for choice in ("raise", "copy"):
+    try:
+        print(intarsia.open_dataset(sys.argv[1], unsupported=choice).x.values)
+    except intarsia.errors.UnsupportedVariable as error:
+        print(choice, error)
 """
 
 
-@pytest.mark.parametrize("choice", ["raise", "copy"])
-def test_without_the_package_it_is_named(tmp_path, choice):
+def test_without_the_package_it_is_named(tmp_path):
     path = tmp_path / "x.h5"
     write(path, numbers("<f4"), "shuffle", "blosc2")
-    told = without(REFUSED, path, choice)
-    assert "stored with the filter blosc2" in told
-    assert "install hdf5plugin (pip install 'intarsia[filters]')" in told
+    told = without(REFUSED, path).splitlines()
+    assert [line.split()[0] for line in told] == ["raise", "copy"]
+    for line in told:
+        assert "stored with the filter blosc2" in line
+        assert "install hdf5plugin (pip install 'intarsia[filters]')" in line
 
 
 def test_without_the_package_native_filters_are_read(tmp_path):

@@ -1,14 +1,17 @@
 """The fallback decoder: the HDF5 library itself, for filters and datatypes that only it knows.
 
-A chunk is put as it is into the one chunk of a dataset in memory that has
-the creation properties of the dataset it comes from, and read back from there. That serves szip,
-lzf, scaleoffset, nbit, and integers and floats of odd precision. It is slower than
-`intarsia.codecs.filters` (20 to 60 microseconds per chunk), and one thread at a time decodes, for
-the HDF5 library has one lock.
+A chunk is put as it is into the one chunk of a dataset in memory that has the creation properties
+of the dataset it comes from, and read back from there. That serves szip, lzf, scaleoffset, nbit,
+integers and floats of odd precision, and plug-in filters that are not in `intarsia.codecs.plugins`
+(blosc2, zfp, sz, ...). It is slower than `intarsia.codecs.filters` (20 to 60 microseconds per
+chunk), and one thread at a time decodes, for the HDF5 library has one lock.
 
 The library trusts a chunk to decode to the length it should have: where a corrupt one does not, it
-returns whatever the memory held, or crashes. So deflate, shuffle and fletcher32 at the end of a
-pipeline are undone here, which is strict, and what the other filters are given is measured first.
+returns whatever the memory held, or crashes. So filters at the end of a pipeline that need no
+library are undone here, which is strict, what the library's own filters are given is measured
+first, and what plug-ins return is measured after. That keeps wrong values out. It does not keep a
+plug-in from crashing on broken chunks or parameters, as it would with any reader: zfp, sz, sz3,
+sperr and snappy do, which is why stores have no cases with them.
 
 `hdf5_codec` makes the codec that stands for the whole pipeline of a dataset. Its configuration:
 
@@ -136,6 +139,7 @@ class _Decoder:
         self._type = h5t.decode(bytes.fromhex(config["datatype"]))
         pipeline: tuple[Filter, ...] = config["pipeline"]
         self._pipeline = pipeline
+        _require_lengths(pipeline)
         self._native = [native_codec(entry, self._type.get_size()) for entry in pipeline]
         self._lock = threading.Lock()
         # filters at the end that need no library are always undone without it
@@ -271,6 +275,21 @@ class _Decoder:
         if mtype is None:
             mtype = self._mtypes[dtype] = h5t.py_create(dtype)
         return mtype
+
+
+def _require_lengths(pipeline: Sequence[Filter]) -> None:
+    """Refuse filters of elements after others that make them bytes of any length.
+
+    HDF5 itself does not read back what it writes with szip after a compressor.
+    """
+    for index, (number, _, _, name) in enumerate(pipeline):
+        before = [entry for entry in pipeline[:index] if entry[0] not in (SHUFFLE, FLETCHER32)]
+        if number in (SZIP, NBIT, SCALEOFFSET) and before:
+            other = filter_name(before[-1][0], before[-1][3])
+            raise UnsupportedVariable(
+                f"the filter {filter_name(number, name)} after {other}, which the HDF5 library "
+                "does not read reliably"
+            )
 
 
 @lru_cache(maxsize=64)
