@@ -354,8 +354,15 @@ def test_nothing_is_sent_to_a_host_that_the_store_names() -> None:
     assert not found.accesses[0].guarded  # type: ignore[union-attr]
 
 
+class Given:
+    """An object store of the caller's."""
+
+    def get(self, path: str) -> bytes:
+        raise AssertionError(f"nothing reads {path}")
+
+
 def test_a_registry_says_where_and_how() -> None:
-    stores = {"s3://bucket/": object(), "https://data.example.org/": object()}
+    stores = {"s3://bucket/": Given(), "https://data.example.org/": Given()}
     for place in ("s3://bucket/a/", "https://data.example.org/a/"):
         prefix = next(prefix for prefix in stores if place.startswith(prefix))
         wanted = Access((), prefix, stores[prefix])

@@ -230,6 +230,33 @@ def test_verified(server: Server, store: Path, files: Path) -> None:
     assert [Path(one.source).name for one in result.changed][-1] == "c.nc"
 
 
+def test_what_can_not_be_verified(
+    server: Server, store: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources that are too large to be copied here, or can't be; no copy stays."""
+    from intarsia.xarray.verifying import fetching
+
+    told = {"sst": {"location": f"{server.url}sst", "pin": "none"}}
+    folders: list[str] = []
+
+    class Folder(fetching.TemporaryDirectory[str]):
+        def __init__(self, **how: Any) -> None:
+            super().__init__(**how)
+            folders.append(self.name)
+
+    monkeypatch.setattr(fetching, "TemporaryDirectory", Folder)
+    monkeypatch.setattr(fetching, "PIECE", 1_000)
+    assert intarsia.verify(store, containers=told).ok
+    assert folders
+    assert not any(map(os.path.exists, folders))
+    monkeypatch.setattr(fetching, "MAX_COPY", 100)
+    result = intarsia.verify(store, containers=told)
+    assert result.status == 1
+    (first, *_) = [one for one in result.uncompared if not one.copied]
+    assert "copy it, and say where it is" in first.reason
+    assert not any(map(os.path.exists, folders))
+
+
 def test_a_store_of_the_network_is_copied_first(server: Server) -> None:
     for url in (f"{server.url}x.intarsia", "s3://bucket/x.intarsia.zip?sig=s3cr3t"):
         for way in (intarsia.open_dataset, intarsia.open_datatree, intarsia.open_store,
@@ -285,7 +312,7 @@ def test_queries_that_let_one_in_are_not_kept(server: Server, tmp_path: Path) ->
     path = tmp_path / "x.intarsia.zip"
     server.objects["/sst/b.nc"].data = b"no HDF5"
     ds = opened(server, "?X-Amz-Signature=SECRET", on_error="skip")
-    assert "SECRET" in repr(ds.intarsia.arrays["sst"].segments.sources[0])
+    assert "SECRET" in ds.intarsia.arrays["sst"].segments.sources[0].key
     assert all("SECRET" in request.query for request in server.requests)
     ds.intarsia.save(path)
     assert b"SECRET" not in content(path)

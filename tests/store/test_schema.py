@@ -56,6 +56,26 @@ def test_every_part_of_the_schema_is_used(roots: dict[str, Json]) -> None:
         assert part in text, part
 
 
+def test_places_of_the_network_are_valid(roots: dict[str, Json]) -> None:
+    access = {
+        "region": "eu-west-1",
+        "endpoint": "https://host.example.org:9000/a",
+        "account_name": "account1",
+        "request_payer": True,
+        "skip_signature": True,
+        "virtual_hosted_style_request": False,
+    }
+    for location in (
+        "s3://bucket/",
+        "az://$web/a b/",
+        "https://h.example.org:80/",
+        "http://[::1]/",
+    ):
+        root = copy.deepcopy(roots["x.intarsia"])
+        root["containers"][0].update(location=location, access=access)
+        assert VALIDATOR.is_valid(root)
+
+
 def change(path: str, value: Any) -> Callable[[Json], None]:
     """Set what is at a path of keys and numbers; remove it where the value is `...`."""
     *keys, last = (int(key) if key.isdecimal() else key for key in path.split(" "))
@@ -75,6 +95,8 @@ SST = "groups / variables 0"
 VIRTUAL = f"{SST} virtual"
 TABLE = f"{VIRTUAL} segments 0 table"
 
+S3 = {"name": "sources", "location": "s3://bucket/", "pin": "mtime"}
+
 DAMAGES = {
     "another format": change("format", "zarr"),
     "another version": change("version", "unstable-1"),
@@ -87,6 +109,19 @@ DAMAGES = {
     "a location inside out": change("containers 0 location", "./a/../../b"),
     "a location without an end": change("containers 0 location", "./a"),
     "a secret": change("containers 0 location", "https://user@host/"),
+    "a bucket with a user": change("containers 0 location", "s3://key:secret@bucket/"),
+    "a location with a query": change("containers 0 location", "https://data.example.org/?a/"),
+    "access to a path": change("containers 0 access", {"secret_access_key": "x"}),
+    "access by nothing": change("containers 0 access", {}),
+    "a secret of access": change(
+        "containers 0", {**S3, "access": {"secret_access_key": "x", "region": "eu-west-1"}}
+    ),
+    "a region that is a host": change("containers 0", {**S3, "access": {"region": "evil.org/#"}}),
+    "an account that is a host": change("containers 0", {**S3, "access": {"account_name": "a.b"}}),
+    "an endpoint with a user": change(
+        "containers 0", {**S3, "access": {"endpoint": "https://u:p@host"}}
+    ),
+    "a switch that is a text": change("containers 0", {**S3, "access": {"skip_signature": "yes"}}),
     "an unknown pin": change("containers 0 pin", "etag"),
     "a group without a path": change("groups a", {}),
     "a variable without values": change(VIRTUAL, ...),

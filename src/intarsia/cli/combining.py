@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections.abc import Generator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,6 +138,8 @@ def files(args: argparse.Namespace) -> list[Any]:
     ------
     SourceMissing
         If a pattern matches nothing.
+    SystemExit
+        With status 2, if a storage option makes no sense.
     """
     rows = [_expanded(path, args) for path in args.paths]
     if len(args.concat_dim or ()) > 1:
@@ -146,11 +148,16 @@ def files(args: argparse.Namespace) -> list[Any]:
 
 
 def _expanded(path: str, args: argparse.Namespace) -> list[str]:
-    if is_url(path):
+    options = storage_options(args)
+    if is_url(path) or options:
         from intarsia.io.access import access_of  # heavy, and not needed for the help
         from intarsia.io.listing import expand
 
-        found = expand(path, access_of(path, storage_options(args)))
+        try:
+            access = access_of(path, options)
+        except ValueError as error:  # which never tells what the options hold
+            return args.parser.error(f"--storage-option: {error}")
+        found = expand(path, access)
         if not found:
             raise SourceMissing("nothing matches", url=path, remedy="check the pattern")
         return found
@@ -243,5 +250,7 @@ def workers(args: argparse.Namespace) -> Generator[Executor | None]:
     if args.jobs == 1:
         yield None
         return
-    with ProcessPoolExecutor(args.jobs) as executor:
+    from intarsia.xarray.processes import Workers  # xarray takes its time, the help needs none
+
+    with Workers(args.jobs) as executor:
         yield executor

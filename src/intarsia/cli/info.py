@@ -17,6 +17,7 @@ from intarsia.cli.places import (
     storage_options,
 )
 from intarsia.cli.words import in_words
+from intarsia.errors import IntarsiaError
 from intarsia.io.sampling import UNKNOWN
 
 if TYPE_CHECKING:
@@ -70,7 +71,12 @@ def run(args: argparse.Namespace) -> int:
     from intarsia.store.read import read  # heavy, and not needed for the help
 
     how = {"containers": containers(args), "storage_options": storage_options(args)}
-    told = contents(read(args.store, **how))
+    try:
+        told = contents(read(args.store, **how))
+    except IntarsiaError:
+        raise
+    except ValueError as error:  # which never tells what the options hold
+        return args.parser.error(f"--storage-option: {error}")
     if args.json:
         print(json.dumps(told, indent=2))
     else:
@@ -84,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
 def contents(stored: Stored) -> Json:
     """What a store holds, as plain data; of its tables only what counts sources is read."""
     from intarsia.array.describing import encoding_text
+    from intarsia.io.placing import without_secrets
     from intarsia.store.objects import open_objects
     from intarsia.store.parsing import Reader
     from intarsia.store.tables import Table
@@ -117,7 +124,7 @@ def contents(stored: Stored) -> Json:
                 "name": container.name,
                 "location": container.location,
                 "access": dict(container.access),
-                "now": location,
+                "now": without_secrets(location),
                 "pin": pin,
                 "sources": owners.count(number),
                 "unpinned": loose.count(number),

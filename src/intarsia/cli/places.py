@@ -36,18 +36,18 @@ def add_access(parser: Any) -> None:
     )  # fmt: skip
 
 
-def option(text: str) -> tuple[str, str | bool]:
+def option(text: str) -> tuple[str, str]:
     """Read a name and a value.
 
     Examples
     --------
-    >>> option("skip_signature=true"), option("region=eu-west-1")
-    (('skip_signature', True), ('region', 'eu-west-1'))
+    >>> option("region=eu-west-1")
+    ('region', 'eu-west-1')
     """
     name, equals, value = text.partition("=")
     if not (name and equals):  # what else it is may be a secret
         raise argparse.ArgumentTypeError("an option without a value: write NAME=VALUE")
-    return name, {"true": True, "false": False}.get(value.lower(), value)
+    return name, value
 
 
 def storage_options(args: argparse.Namespace) -> dict[str, Any] | None:

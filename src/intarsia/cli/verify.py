@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
             )
     except IntarsiaError:
         raise
-    except ValueError as error:
-        return args.parser.error(str(error))  # there is no such variable
+    except ValueError as error:  # no such variable, or storage option
+        return args.parser.error(str(error))
     if args.json:
         print(json.dumps(result.to_dict(), indent=2))
     else:

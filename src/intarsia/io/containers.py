@@ -40,6 +40,7 @@ from intarsia.io.sampling import UNKNOWN
 from intarsia.references import Access
 
 type IntArray = npt.NDArray[np.int64]
+type Texts = tuple[str | None, ...]
 
 MAX_CONTAINERS = 1_000
 MAX_KEY = MAX_LOCATION
@@ -284,9 +285,9 @@ def apply_pins(
     places: Places,
     sizes: IntArray,
     mtimes_ns: IntArray,
-    samples: Sequence[str | None],
-    etags: Sequence[str | None],
-) -> tuple[IntArray, IntArray, tuple[str | None, ...] | None, tuple[str | None, ...] | None]:
+    samples: Sequence[str | None] | None,
+    etags: Sequence[str | None] | None,
+) -> tuple[IntArray, IntArray, Texts | None, Texts | None]:
     """What is to be checked of each source, of what the store knows of it.
 
     Where the policy asks for a time or sample that is not known, the other one is checked. The
@@ -299,7 +300,8 @@ def apply_pins(
     places
         Of the containers.
     sizes, mtimes_ns, samples, etags
-        Of each source, as the store has them; -1, and None or empty, where not known.
+        Of each source, as the store has them; -1, and None or empty, where not known; None where
+        none is.
 
     Returns
     -------
@@ -311,24 +313,35 @@ def apply_pins(
         return sizes, mtimes_ns, None, None
     policy = np.array(places.pins)[numbers]
     remote = np.array([is_url(location) for location in places.locations], bool)[numbers]
-    has_sample = np.array([bool(sample) for sample in samples], bool)
-    has_etag = np.array([bool(etag) for etag in etags], bool) & remote
+    has_sample, has_etag = _known(samples, numbers), _known(etags, numbers) & remote
     has_time = mtimes_ns >= 0
     dated = (policy == "mtime") | (policy == "sample") & ~has_sample
     timed, tagged = has_time & dated, has_etag & dated
     sampled = has_sample & ((policy == "sample") | (policy == "mtime") & ~has_time & ~has_etag)
     refused = np.array(places.untrusted, bool)[numbers] & ~timed & ~sampled & ~tagged
-    kept = [
-        UNKNOWN if no else sample if yes else None
-        for sample, yes, no in zip(samples, sampled.tolist(), refused.tolist(), strict=True)
-    ]
-    tags = [etag if yes else None for etag, yes in zip(etags, tagged.tolist(), strict=True)]
+    checked = _chosen(samples, sampled)
+    if refused.any():
+        none = checked or (None,) * len(numbers)
+        pairs = zip(none, refused.tolist(), strict=True)
+        checked = tuple([UNKNOWN if no else sample for sample, no in pairs])
     return (
         np.where(policy == "none", -1, sizes),
         np.where(timed, mtimes_ns, -1),
-        tuple(kept) if any(kept) else None,
-        tuple(tags) if any(tags) else None,
+        checked,
+        _chosen(etags, tagged),
     )
+
+
+def _known(texts: Sequence[str | None] | None, like: IntArray) -> npt.NDArray[np.bool_]:
+    if texts is None:
+        return np.zeros(len(like), bool)
+    return np.array([bool(text) for text in texts], bool)
+
+
+def _chosen(texts: Sequence[str | None] | None, chosen: npt.NDArray[np.bool_]) -> Texts | None:
+    if texts is None or not chosen.any():
+        return None
+    return tuple([text if yes else None for text, yes in zip(texts, chosen.tolist(), strict=True)])
 
 
 def check_keys(keys: Sequence[str], url: str | None = None) -> None:

@@ -226,16 +226,16 @@ class SourceRows:
         numbers: list[int] = self.containers.tolist()
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(places.locations):
             raise CorruptStore("a source is in no container")
-        nothing = [""] * len(numbers)
         sizes, mtimes_ns, samples, etags = apply_pins(
             self.containers,
             places,
             self.sizes,
             self.mtimes_ns,
-            self.samples or nothing,
-            self.etags or nothing,
+            self.samples,
+            self.etags,
         )
-        accesses = [places.accesses[number] for number in numbers]
+        said = any(access is not None for access in places.accesses)
+        accesses = tuple([places.accesses[number] for number in numbers]) if said else None
         return Sources(
             tuple([places.locations[number] for number in numbers]),
             tuple(self.keys),
@@ -244,7 +244,7 @@ class SourceRows:
             etags,
             samples,
             tuple(self.scans) if any(self.scans) else None,
-            tuple(accesses) if any(access is not None for access in accesses) else None,
+            accesses,
         )
 
 

@@ -293,7 +293,8 @@ class Bench:
     def _places(self, path: str) -> list[str]:
         """Where the containers of a store are."""
         try:
-            return [os.path.join(os.path.realpath(place), "") for place in read(path).places.locations]
+            places = read(path).places
+            return [os.path.join(os.path.realpath(place), "") for place in places.locations]
         except IntarsiaError:
             return []
 
