@@ -70,8 +70,8 @@ def test_preprocess_has_to_return_a_dataset(paths: list[str], returned: Any) -> 
 def test_arguments_that_do_not_exist(paths: list[str]) -> None:
     with pytest.raises(TypeError, match=r"open_mfdataset\(\).*'foo'"):
         intarsia.open_mfdataset(paths, foo=3, **NESTED)
-    with pytest.raises(TypeError, match="executor="):
-        intarsia.open_mfdataset(paths, parallel=True, **NESTED)
+    with pytest.raises(TypeError, match="reading needs none"):
+        intarsia.open_mfdataset(paths, lock=True, **NESTED)
     with pytest.raises(TypeError, match=r"check\(\)"):
         intarsia.check(paths, engine="h5netcdf")
     with pytest.raises(TypeError, match="Executor"):

@@ -11,14 +11,21 @@ FIELDS = 10
 STEPS = 5
 
 
-def many_files(folder: Path, count: int, templates: int = 4) -> list[str]:
+def many_files(folder: Path, count: int, templates: int = 4, *, fields: int = FIELDS) -> list[str]:
     """Write `count` files of 13 variables and 50 chunks that follow each other in time.
 
-    Chunks lie at other places in each of the templates, which alternate.
+    Parameters
+    ----------
+    folder, count
+        Where, and how many.
+    templates
+        Chunks lie at other places in each of these, which alternate.
+    fields
+        Variables beside time, latitude and longitude.
     """
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(7)
-    models = [_template(folder / "model", rng) for _ in range(min(templates, count))]
+    models = [_template(folder / "model", rng, fields) for _ in range(min(templates, count))]
     (folder / "model").unlink()
     old = np.arange(float(STEPS)).tobytes()
     paths: list[str] = []
@@ -30,12 +37,12 @@ def many_files(folder: Path, count: int, templates: int = 4) -> list[str]:
     return paths
 
 
-def _template(path: Path, rng: np.random.Generator) -> bytes:
-    values = rng.integers(-99, 99, (FIELDS, STEPS, 4, 6)).cumsum(-1)
+def _template(path: Path, rng: np.random.Generator, count: int) -> bytes:
+    values = rng.integers(-99, 99, (count, STEPS, 4, 6)).cumsum(-1)
     told = {"units": "K", "cell_methods": "time: mean", "valid_range": np.array([-9, 9], "i2")}
     fields = {
         f"field{n}": (("time", "lat", "lon"), values[n] / 64, {**told, "long_name": f"field {n}"})
-        for n in range(FIELDS)
+        for n in range(count)
     }
     coords = {
         "time": ("time", np.arange(float(STEPS)), {"units": "days since 2000-01-01"}),

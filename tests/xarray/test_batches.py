@@ -23,6 +23,7 @@ from intarsia.array import VirtualArray
 from intarsia.errors import CorruptFile, IntarsiaError
 from intarsia.xarray.batches import observe, pack
 from intarsia.xarray.batches_unpacking import Unpacker
+from intarsia.xarray.processes import cores
 from intarsia.xarray.running import opened_list
 from tests.compare import assert_identical
 from tests.unlike.families import FAMILIES
@@ -252,16 +253,18 @@ def test_few_objects_are_made_per_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_files(tmp_path: Path) -> None:
-    paths = many_files(tmp_path, 10_000)
-    from_one = many_files(tmp_path / "few", 8)
+    paths = many_files(tmp_path, 10_000, fields=1)
     with observe() as sent:
         ds = intarsia.open_mfdataset(paths, parallel=True, **NESTED)
     assert (sent.files, sent.errors, sent.pickled) == (10_000, 0, 0)
     assert sent.per_file < 1000
+    assert sent.waiting <= 2 * cores() + 1
     assert dict(ds.sizes) == {"time": 50_000, "lat": 4, "lon": 6}
     days = np.arange(50_000) * np.timedelta64(1, "D") + np.datetime64("2000-01-01")
     assert (ds.time.values == days).all()
-    assert ds.field3.variable._data.segments.sources.url(9_999) == paths[9_999]
-    expected = xr.load_dataset(from_one[3], engine="h5netcdf")
-    at = slice(9_995 * 5, 9_996 * 5)  # a copy of the fourth
-    assert (ds.field3[at].values == expected.field3.values).all()
+    segments = ds.field0.variable._data.segments
+    assert [segments.sources.url(n) for n in range(10_000)] == paths
+    for number in (0, 4_321, 9_999):
+        expected = xr.load_dataset(paths[number], engine="h5netcdf")
+        there = ds.isel(time=slice(number * 5, number * 5 + 5)).load()
+        assert_identical(there, expected)

@@ -202,7 +202,7 @@ class _Taker:
             self._seen[id(value), frozen] = (len(self._program) - 1, value)
 
     def _whole(self, value: Any, frozen: bool) -> None:
-        kind: Any = type(value)
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
         number = record_of(kind)
         record = None if number is None else RECORDS[number]
         parts = None if record is None else record.parts(value)
