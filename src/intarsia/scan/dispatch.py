@@ -82,14 +82,16 @@ def _with_scanner(
     place: str, access: Access | None, parser: Parser | None, verb: str, told: dict[str, Any]
 ) -> Any:
     found = folder_format(place) if parser is None else None
+    pinned = None
     if parser is None and found is None:
         with opened_file(place, access) as file:
             found = format_of(bytes(file.read(0, min(HEAD, file.source.size))), place)
             if found is None:
                 return getattr(_scanner(file), verb)(file, **told)
+            pinned = file.source
     from intarsia.scan import virtualizarr
 
-    told |= {"access": access, "parser": parser, "found": found}
+    told |= {"access": access, "parser": parser, "found": found, "pinned": pinned}
     return getattr(virtualizarr, verb)(place, **told)
 
 

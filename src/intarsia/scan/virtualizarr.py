@@ -23,7 +23,7 @@ from intarsia.errors import (
     UnsupportedError,
 )
 from intarsia.io.paths import is_url
-from intarsia.references import Access, Sources
+from intarsia.references import Access, Source, Sources
 from intarsia.scan.protocol import Scanned, ScannedVariable
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
@@ -51,6 +51,7 @@ def scan(
     access: Access | None = None,
     parser: Parser | None = None,
     found: Format | None = None,
+    pinned: Source | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
     drop_variables: str | Iterable[str] = (),
@@ -66,8 +67,8 @@ def scan(
         How a URL is reached.
     parser
         That of the format by default.
-    found
-        The format, where it is known already.
+    found, pinned
+        The format, and what pins the place, where they are known already.
     group, drop_variables, choices
         As for `intarsia.scan.hdf5.scan`.
     phony_dims
@@ -82,7 +83,7 @@ def scan(
     UnsupportedError
         A package is lacking, or the parser says that it can't do this.
     """
-    parsed = _parsed(place, access, parser, found, group, phony_dims)
+    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims)
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
     where = _parts(group)
     return parsed.group(where, parsed.find(where), dropped, choices)
@@ -94,6 +95,7 @@ def scan_groups(
     access: Access | None = None,
     parser: Parser | None = None,
     found: Format | None = None,
+    pinned: Source | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
     choices: Callable[[str], str] = lambda _: "",
@@ -105,7 +107,7 @@ def scan_groups(
     dict
         By absolute path, each group before those in it.
     """
-    parsed = _parsed(place, access, parser, found, group, phony_dims)
+    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims)
     top = _parts(group)
     return {
         "/" + "/".join(where): parsed.group(where, node, set(), choices("/" + "/".join(where)))
@@ -256,13 +258,13 @@ def _check_dims(one: Described, sizes: dict[str, int]) -> None:
 
 
 def _parsed(
-    place: str,
-    access: Access | None,
+    places: Places,
     parser: Parser | None,
     found: Format | None,
     group: str | None,
     phony_dims: str | None,
 ) -> Parsed:
+    place = places.place
     if phony_dims is not None:
         raise UnsupportedError("phony_dims= is for HDF5 files", url=place)
     given = parser is not None
@@ -271,7 +273,6 @@ def _parsed(
         if found is None:
             raise FormatError("no parser is known for this", url=place, remedy="give parser=")
         if found is ZARR:
-            places = Places(place, access)
             return Parsed(place, zarr_folder(places), found, places, None, (), (), ())
         parser = default_parser(found, place, group)
     else:
@@ -279,7 +280,6 @@ def _parsed(
     own = getattr(parser, "group", None)
     own = _parts(own) if isinstance(own, str) else ()
     at = own if _parts(group)[: len(own)] == own else ()
-    places = Places(place, access)
     with quietly():
         store = _called(parser, found, place, places)
     root = getattr(store, "_group", None)

@@ -6,20 +6,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from stat import S_ISDIR
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import UnsupportedError
+from intarsia.errors import SourceError, UnsupportedError
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.manifests import NOWHERE
+from intarsia.scan.virtualizarr_formats import folder_format
 
 __all__ = ["Places", "url_of"]
 
 type IntArray = npt.NDArray[Any]
+
+FEW = 8
+"""Objects of the network that a request each is spent on, to pin them."""
 
 
 def url_of(place: str) -> str:
@@ -51,16 +56,26 @@ class Places:
         Absolute path, or URL; empty where nothing is scanned, but manifests are at hand.
     access
         How URLs are reached: as the place is, or what gives it for each.
+    pinned
+        The place, with its pins, where it was looked at already.
     """
 
-    def __init__(self, place: str, access: Access | Callable[[str], Access | None] | None) -> None:
+    def __init__(
+        self,
+        place: str,
+        access: Access | Callable[[str], Access | None] | None,
+        pinned: Source | None = None,
+    ) -> None:
         self.place = place
         self.access = None if callable(access) else access
         self._access_of = access if callable(access) else self._as_the_place
         self._numbers: dict[str, int] = {}
         self._pinned: list[Source] = []
         self._folders: dict[str, str] = {}
-        if place:
+        if pinned is not None:
+            self._numbers[url_of(place)] = 0
+            self._pinned.append(pinned)
+        elif place:
             self._number(url_of(place))
 
     # -- what parsers need -----------------------------------------------------------------------
@@ -148,18 +163,31 @@ class Places:
 
     def _pin(self, path: str) -> None:
         place = self._place(path)
-        container, key = self._split(place)
-        size, mtime = -1, -1
-        if not is_url(place):
-            try:
-                stat = os.stat(place)
-            except OSError:
-                pass  # found missing when it is read
-            else:
-                if not os.path.isdir(place):
-                    size, mtime = stat.st_size, stat.st_mtime_ns
-        access = self._access_of(place) if is_url(place) else None
-        self._pinned.append(Source(container, key, size, mtime, access=access))
+        source = Source(*self._split(place), -1, -1)
+        if is_url(place):
+            source = source._replace(access=self._access_of(place))
+            self._pinned.append(self._looked_at(source))
+            return
+        try:
+            stat = os.stat(place)
+        except OSError:
+            pass  # found missing when it is read
+        else:
+            if not S_ISDIR(stat.st_mode):
+                source = source._replace(size=stat.st_size, mtime_ns=stat.st_mtime_ns)
+        self._pinned.append(source)
+
+    def _looked_at(self, source: Source) -> Source:
+        """An object of the network with its pins, where few have to be looked at for that."""
+        if len(self._pinned) > FEW or folder_format(source.url) is not None:
+            return source
+        from intarsia.io.remote import head
+
+        try:
+            found, _ = head(source.url, source.access, 1)
+        except SourceError:
+            return source  # found missing when it is read
+        return source._replace(size=found.size, mtime_ns=found.mtime_ns, etag=found.etag)
 
     def _split(self, place: str) -> tuple[str, str]:
         """Container and key; all that lies in a scanned folder has that for a container."""
@@ -201,8 +229,7 @@ class Places:
     def notes(self) -> list[str]:
         """What has to be said of how files are pinned."""
         files = self._pinned[1:] if self.place else self._pinned
-        loose = any(source.size < 0 and is_url(source.url) for source in files)
-        if not loose and not (is_url(self.place) and len(self._pinned) == 1):
+        if not any(source.size < 0 and is_url(source.url) for source in files):
             return []
         return [
             "nothing pins its files on the network: what is there is taken for what was scanned"

@@ -1,0 +1,121 @@
+"""Other formats on servers: Zarr folders of S3, TIFF and references over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+import xarray as xr
+
+import intarsia
+from intarsia.errors import FormatError, IntarsiaError, SourceChanged
+from intarsia.io.fetch import observe
+from tests.check import is_virtual
+from tests.compare import assert_identical
+from tests.io.http_server import Server, serving
+from tests.io.s3_server import S3Server, serving_s3
+from tests.scan.test_zarr_folder import CHUNKS, dataset
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with serving_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def http() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+def upload(server: S3Server, folder: Path, name: str) -> str:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            server.put(f"bucket/{name}/{path.relative_to(folder)}", path.read_bytes())
+    return f"s3://bucket/{name}"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_on_s3(tmp_path: Path, s3: S3Server, version: Any) -> None:
+    folder = tmp_path / "a.zarr"
+    encoding: dict[str, Any] = {"a": {"chunks": CHUNKS}}
+    if version == 3:
+        encoding["m"] = {"chunks": (5, 3), "shards": (5, 6)}
+    dataset().to_zarr(folder, zarr_format=version, encoding=encoding, consolidated=False)
+    url = upload(s3, folder, f"{version}/a.zarr")
+    ds = intarsia.open_dataset(url, storage_options=s3.options)
+    assert is_virtual(ds, "a")
+    array = ds.a.variable._data
+    with observe() as reads:
+        ds.a[0:2, 0:3, 0:4].load()
+    assert [url for url, _, _ in reads.ranges] == [
+        f"s3://bucket/{version}/a.zarr/a/" + ("0.0.0" if version == 2 else "c/0/0/0")
+    ]
+    with xr.open_dataset(folder, engine="zarr", chunks=None, consolidated=False) as theirs:
+        assert_identical(ds, theirs.load()[list(ds.data_vars)])
+    source = array.segments.sources[3]
+    assert source.size > 0
+    assert source.etag
+    ds.intarsia.save(tmp_path / "s.intarsia")
+    key = "0.0.0" if version == 2 else "c/0/0/0"
+    s3.put(f"bucket/{version}/a.zarr/a/{key}", b"something else")
+    again = intarsia.open_dataset(tmp_path / "s.intarsia", containers={"a.zarr": {"location": url}})
+    assert again.a.shape == ds.a.shape
+    with pytest.raises(SourceChanged, match="a/" + key):
+        array[:1].load()
+
+
+def tiff(folder: Path) -> tuple[Path, np.ndarray]:
+    path = folder / "a.tif"
+    values = np.random.default_rng(0).integers(0, 999, (128, 128)).astype("i2")
+    profile: dict[str, Any] = {"driver": "GTiff", "height": 128, "width": 128, "count": 1}
+    profile |= {"dtype": "int16", "tiled": True, "blockxsize": 64, "blockysize": 64}
+    with rasterio.open(path, "w", compress="deflate", crs="EPSG:3857", **profile) as file:
+        file.write(values, 1)
+    return path, values
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_tiff_over_http(tmp_path: Path, http: Server) -> None:
+    path, values = tiff(tmp_path)
+    url = http.put("a.tif", path.read_bytes())
+    ds = intarsia.open_dataset(url)
+    with observe() as reads:
+        assert ds["0"].values.tobytes() == values.tobytes()
+    assert reads.requests
+    source = ds["0"].variable._data.segments.sources[0]
+    assert source.size == path.stat().st_size
+    again = intarsia.open_dataset(url)
+    http.put("a.tif", path.read_bytes() + b"more", etag='"other"')
+    with pytest.raises(SourceChanged, match=r"a\.tif"):
+        again["0"].load()
+
+
+def test_references_over_http(tmp_path: Path, http: Server) -> None:
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    data = http.put("a.bin", values.tobytes())
+    array = {"zarr_format": 2, "shape": [3, 4], "chunks": [1, 4], "dtype": "<i4", "order": "C"}
+    array |= {"fill_value": None, "filters": None, "compressor": None}
+    refs: dict[str, Any] = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        "v/.zarray": json.dumps(array),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"]}),
+    }
+    refs |= {f"v/{n}.0": [data, n * 16, 16] for n in range(3)}
+    url = http.put("refs.json", json.dumps({"version": 1, "refs": refs}).encode())
+    ds = intarsia.open_dataset(url)
+    assert ds.v.values.tolist() == values.tolist()
+    assert ds.v.variable._data.segments.sources[1].size == 48
+
+
+def test_zarr_over_http_cant_be_listed(http: Server) -> None:
+    http.put("a.zarr/zarr.json", json.dumps({"zarr_format": 3, "node_type": "group"}).encode())
+    with pytest.raises(IntarsiaError, match=r"a\.zarr") as caught:
+        intarsia.open_dataset(f"{http.url}/a.zarr")
+    assert isinstance(caught.value, FormatError) or "list" in str(caught.value)
