@@ -373,6 +373,22 @@ def test_a_registry_says_where_and_how() -> None:
         remote("s3://other/", registry=stores)
 
 
+def test_a_registry_of_virtualizarr() -> None:
+    module = pytest.importorskip("obspec_utils.registry")
+    registry = module.ObjectStoreRegistry({"s3://bucket": Given(), "https://a.org": Given()})
+    for place, prefix in {
+        "s3://bucket/": "s3://bucket/",
+        "s3://bucket/sst/": "s3://bucket/",
+        "https://a.org/": "https://a.org/",
+        "https://a.org/b/c/": "https://a.org/",
+    }.items():
+        for override in ({"registry": registry}, {"location": place, "registry": registry}):
+            (access,) = remote(place, override=override).accesses
+            assert access is not None
+            assert access.prefix == prefix
+            assert isinstance(access.store, Given)
+
+
 def test_what_says_nothing_of_paths() -> None:
     general: dict[str, Any] = {"storage_options": {"region": "eu-west-1"}}
     assert resolve([Container("sst", "./")], STORE, **general).accesses == (None,)

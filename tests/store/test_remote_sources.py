@@ -211,6 +211,19 @@ def test_saved_again_from_a_store(server: Server, store: Path, tmp_path: Path) -
     assert texts[0] == texts[1]
 
 
+def test_a_dataset_tells_where_its_sources_are(server: Server, files: Path, store: Path) -> None:
+    place = f"{server.url}sst/"
+    ds = intarsia.open_dataset(store, containers={"sst": place})
+    assert f"3 segments of 3 sources in {place}; " in repr(ds.intarsia)
+    ds = s3_dataset(server, region="eu-west-1")
+    assert "3 sources in s3://bucket/sst/ (region=eu-west-1); " in repr(ds.intarsia)
+    both = xr.concat([opened(server, "?sig=SECRET"), ds, intarsia.open_dataset(files / "a.nc")],
+                     "time", data_vars="all")  # fmt: skip
+    told = f"7 sources in {place}, s3://bucket/sst/ (region=eu-west-1) and {files}/; "
+    assert told in repr(both.intarsia)
+    assert not repr(both[["lat"]].intarsia).count("source")
+
+
 def test_verified(server: Server, store: Path, files: Path) -> None:
     told = {"sst": f"{server.url}sst"}
     result = intarsia.verify(store, containers=told)

@@ -181,8 +181,7 @@ def _place(
         return location, pin, container.outside and not told, None
     how = own or general
     if "location" in told:
-        given = access_of(location, **how) if any(how.values()) else None
-        return location, pin, False, given
+        return location, pin, False, _given(location, how)
     access = _reached(container, store_url, how)
     anonymous = access is not None and (dict(access.options).get("skip_signature") is True)
     # with credentials, a stranger's store could show what only their owner may see
@@ -196,11 +195,11 @@ def _reached(container: Container, store_url: str, how: Mapping[str, Any]) -> Ac
     try:
         check_location(location)
         if how.get("registry") is not None:  # says what is where, so that the caller names it
-            return access_of(location, **how)
+            return _given(location, how)
         guarded = check_reach(location, {})
     except UnsafeStore as error:
         raise _refused(container, store_url, error, "place") from error
-    given = access_of(location, **how) if any(how.values()) else None
+    given = _given(location, how)
     own = dict(given.options) if given is not None else {}
     if own and guarded:
         raise StoreError(
@@ -217,6 +216,13 @@ def _reached(container: Container, store_url: str, how: Mapping[str, Any]) -> Ac
         raise _refused(container, store_url, error, "place") from error
     merged = tuple(sorted((options | own).items()))
     return Access(merged, guarded=guarded) if merged or guarded else None
+
+
+def _given(location: str, how: Mapping[str, Any]) -> Access | None:
+    """How sources at a location are reached, as the caller says."""
+    if how.get("registry") is None and not how.get("storage_options"):
+        return None
+    return access_of(f"{location}-", **how)  # registries know objects, not folders
 
 
 def _refused(container: Container, store_url: str, error: UnsafeStore, said: str) -> UnsafeStore:

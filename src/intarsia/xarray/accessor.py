@@ -23,6 +23,7 @@ from intarsia.xarray.internals import (
 from intarsia.xarray.notes import notes_of
 from intarsia.xarray.saving import MAX_COPIED, save
 from intarsia.xarray.summaries import parts_of
+from intarsia.xarray.whereabouts import whereabouts
 
 
 @xr.register_dataset_accessor("intarsia")  # pyright: ignore[reportUnknownMemberType]
@@ -45,7 +46,7 @@ class IntarsiaAccessor:
         cost = explain(arrays).total
         return (
             f"<intarsia: {len(arrays)} virtual variable{'s'[: len(arrays) > 1]}, "
-            f"{cost.segments:,} segments of {cost.sources:,} sources; "
+            f"{cost.segments:,} segments of {whereabouts(arrays.values())}; "
             "explain(), report(), virtual()>"
         )
 
