@@ -22,6 +22,7 @@ from intarsia.codecs.hdf5_filters import plugins_loaded
 from intarsia.errors import IntarsiaError
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
+from intarsia.scan.virtualizarr_formats import HEAD, format_of
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 from intarsia.xarray.verifying.fetching import NotCopied, here
 
@@ -230,10 +231,24 @@ def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
     except Exception as error:  # whatever the libraries below raise
         text = next(iter(str(error).splitlines()), "")
         if "file signature not found" in text:
-            raise Unreadable(
-                "it is no HDF5 file by itself, but holds values that one keeps outside"
-            ) from error
+            raise Unreadable(_foreign(path)) from error
         raise Unreadable(f"xarray can't open it: {type(error).__name__}: {text}") from error
+
+
+def _foreign(path: str) -> str:
+    """What a file is that xarray has no engine of its own for."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    try:
+        found = format_of(head, path)
+    except IntarsiaError as error:
+        return error.reason
+    if found is None:
+        return (
+            "it is no file of a format by itself, but holds values that another keeps outside: "
+            "a chunk of a Zarr folder, or what an HDF5 file or references point to"
+        )
+    return f"it is {found.name}, which there is no second reader for to compare with"
 
 
 def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy"]]:
