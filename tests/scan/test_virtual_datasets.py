@@ -689,9 +689,23 @@ def test_saved_reopened_and_verified(tmp_path):
     assert again.x.variable._data.notes == ds.x.variable._data.notes
     result = verify(tmp_path / "x.intarsia")
     assert not result.differences
+    assert all("another file's variables" in left.reason for left in result.uncompared)
+    assert sum(left.elements for left in result.uncompared if left.variable == "x") == 36
     (tmp_path / "1.h5").unlink()
     with pytest.raises(SourceMissing, match=r"1\.h5"):
         intarsia.open_dataset(tmp_path / "x.intarsia").x.load()
+
+
+@pytest.mark.parametrize("cast", [False, True])
+def test_a_dimension_that_is_longer(tmp_path, cast):
+    part(tmp_path / "a.h5", NINE.astype("<i2" if cast else "<i4"), chunks=(4,))
+    path = whole(tmp_path / "x.h5", (9,), mapped_onto("a.h5"), limits=(U,))
+    with h5py.File(path, "a") as file:
+        file.create_dataset("t", data=np.arange(12), maxshape=(None,)).make_scale("t")
+        file["x"].dims[0].attach_scale(file["t"])
+    scanned = assert_as_xarray(path)
+    assert np.asarray(virtual(scanned)).tolist() == [*range(9), -9, -9, -9]
+    check_equal(path, virtual=["x"])
 
 
 def test_combined(tmp_path):
