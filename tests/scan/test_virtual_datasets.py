@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.array import VirtualArray
-from intarsia.errors import IntarsiaError, SourceChanged, SourceMissing
+from intarsia.errors import CorruptFile, IntarsiaError, SourceChanged, SourceMissing
 from intarsia.scan import hdf5_mosaic, hdf5_selections
 from intarsia.scan.hdf5 import scan
 from intarsia.xarray.verifying import verify
@@ -481,6 +481,19 @@ def test_dimensions_without_limits_of_several_files(tmp_path):
     scanned = assert_as_xarray(path)
     assert virtual(scanned).shape == (7, 8)
     assert "gone.h5" in notes(scanned)
+
+
+def test_the_length_of_what_can_not_be_read(tmp_path):
+    junk(tmp_path / "a.h5")
+    path = whole(tmp_path / "x.h5", (0,), [Map(growing(), "a.h5", "d", growing())], limits=(U,))
+    with pytest.raises(CorruptFile, match=r"a part of a virtual dataset.*'x' in .*x\.h5"):
+        scan(str(path))  # xarray can't open the file either
+
+
+@pytest.mark.parametrize("names", [(".", "x"), ("x.h5", "/x")])
+def test_circles_that_grow_are_refused(tmp_path, names):
+    path = whole(tmp_path / "x.h5", (0,), [Map(growing(), *names, growing())], limits=(U,))
+    refused(path, "part of itself")
 
 
 @pytest.mark.parametrize("numbers", [[], [0], [0, 1, 2], [0, 1, 3], [1, 2], list(range(12))])

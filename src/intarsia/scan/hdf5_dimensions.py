@@ -263,7 +263,7 @@ class Structure:
                 if member.get_class() == h5t.ENUM:
                     group.enums[name] = member
             elif isinstance(member, h5d.DatasetID):
-                dataset = Dataset(name, member, member.fileno != self._number)
+                dataset = self._dataset(name, member)
                 if dataset.is_scale:
                     group.dimensions[name] = self._dimension(dataset)
                 elif not dataset.labels(self._path):
@@ -272,6 +272,16 @@ class Structure:
                     group.datasets.append(dataset)
         self._add_phony(group, unlabeled)
         return group
+
+    def _dataset(self, name: str, member: Any) -> Dataset:
+        try:
+            return Dataset(name, member, member.fileno != self._number)
+        except HDF5_ERRORS as error:
+            # the length of a virtual dataset that grows is that of what it maps
+            if member.get_create_plist().get_layout() != h5d.VIRTUAL:
+                raise
+            reason = f"a part of a virtual dataset of HDF5 can't be read ({_why(error)})"
+            raise CorruptFile(reason, array=name, url=self._path) from error
 
     def _dimension(self, dataset: Dataset) -> Dimension:
         self._last_id += 1
