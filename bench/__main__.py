@@ -24,7 +24,7 @@ from bench.scale import FULL, LEAST, QUICK, Scale
 from bench.session import Session
 from bench.tables import Table
 
-NAMES = ("tiny", "big", "scan", "combine", "select", "store", "remote")
+NAMES = ("tiny", "big", "scan", "scan_scale", "combine", "select", "store", "remote")
 """The benchmarks: each a module with ``run(session, scale) -> list[Table]``."""
 
 PACKAGES = (

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 import intarsia
 from intarsia.array import VirtualArray
 from intarsia.errors import CorruptFile, IntarsiaError
+from intarsia.xarray import running
 from intarsia.xarray.batches import observe, pack
 from intarsia.xarray.batches_unpacking import Unpacker
 from intarsia.xarray.processes import cores
-from intarsia.xarray.running import opened_list
+from intarsia.xarray.running import opened_all, opened_list
 from tests.compare import assert_identical
 from tests.unlike.families import FAMILIES
 from tests.unlike.strategies import unlike_files
@@ -188,9 +189,19 @@ def test_what_is_equal_is_there_once(tmp_path: Path) -> None:
 def test_datasets_that_are_handed_out_share_nothing_that_can_be_changed(tmp_path: Path) -> None:
     paths = many_files(tmp_path, 3)
     results = opened_list(intarsia.open_dataset, paths, stop=False)
-    results = [ds.assign(static=("lat", np.arange(4.0), {"a": [1]})) for ds in results]
+    names = np.array(["a", "b", "c", "d"], object)
+    results = [
+        ds.assign(static=("lat", np.arange(4.0), {"a": [1]}), names=("lat", names.copy()))
+        for ds in results
+    ]
+    results[2].names.values[:] = "same as in one other"
+    results[1].names.values[:] = "same as in one other"
     found = there_and_back(paths, results, 3, shared=False)
     ds = found[0]
+    found[2].names.values[:] = "other"
+    assert (found[1].names == results[1].names).all()
+    found[2].names.values[:] = results[2].names.values
+    ds.names.values[:] = "other"
     ds.attrs["new"] = ds.field1.attrs["new"] = ds.lat.attrs["new"] = 1
     ds.static.values[:] = -1
     ds.static.attrs["a"].append(2)
@@ -198,6 +209,43 @@ def test_datasets_that_are_handed_out_share_nothing_that_can_be_changed(tmp_path
     ds["more"] = ("lat", np.arange(4))
     for one, two in zip(found[1:], results[1:], strict=True):
         assert_same(one, two)
+
+
+def test_datasets_that_are_handed_out_share_no_equal_objects(tmp_path: Path) -> None:
+    paths = many_files(tmp_path, 3)
+    names = np.array(["a", "b"], object)
+    datasets = [xr.Dataset({"names": ("x", names.copy())}, attrs={"n": names}) for _ in paths]
+    found = there_and_back(paths, datasets, 3, shared=False)
+    found[0].names.values[:] = "other"
+    found[0].attrs["n"][:] = "other"
+    for one, two in zip(found[1:], datasets[1:], strict=True):
+        assert_same(one, two)
+
+
+def test_many_files_opened_here_share_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = many_files(tmp_path, 6)
+    Path(paths[4]).write_bytes(b"no HDF5")
+    alone = list(opened_all(paths, intarsia.open_dataset, None, shared=True, stop=False))
+    monkeypatch.setattr(running, "MOST", 2)
+    found = list(opened_all(paths, intarsia.open_dataset, None, shared=True, stop=False))
+    for one, two in zip(found, alone, strict=True):
+        assert_same(one, two)
+    assert found[0].field3.variable._attrs is found[3].field3.variable._attrs
+    assert alone[0].field3.variable._attrs is not alone[3].field3.variable._attrs
+    assert found[4].__traceback__ is not None  # the error itself, with all that led to it
+
+
+def test_what_only_this_process_has_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = many_files(tmp_path, 4)
+
+    def strange(path: str) -> xr.Dataset:
+        return intarsia.open_dataset(path).assign_attrs(made=lambda: 3)
+
+    monkeypatch.setattr(running, "MOST", 2)
+    found = list(opened_all(paths, strange, None, shared=True, stop=True))
+    assert [ds.attrs["made"]() for ds in found] == [3] * 4
 
 
 def test_preprocess_may_change_what_it_gets(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class _Taker:
             blob = self._pickles.get(value)
             if blob is None:
                 blob = self._pickles[value] = pickle.dumps(value, 5)
-            self._leaf(blob, "pickled")
+            self._leaf(blob, "pickled", True)
         else:
             again = self._seen.get((id(value), frozen))
             if again is not None:
@@ -226,7 +226,7 @@ class _Taker:
                 self._visit(item, frozen)
             self._emit(_MEMBERS[kind], len(value))
         else:
-            self._leaf(pickle.dumps(value, 5), "pickled")
+            self._leaf(pickle.dumps(value, 5), "pickled", frozen)
 
 
 _MEMBERS: dict[type[Any], int] = {tuple: TUPLE, list: LIST, set: SET, frozenset: FROZEN_SET}

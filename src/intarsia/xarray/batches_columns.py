@@ -140,14 +140,20 @@ def _write_blobs(values: list[bytes], writer: Writer) -> None:
     writer.add_bytes(b"".join(parts))
 
 
-def _read_blobs[T](reader: Reader, made: Callable[[bytes], T]) -> list[T]:
-    codes, lengths, data = reader.take(), reader.take().tolist(), reader.take_bytes()
-    found: list[T] = []
+def _read_blobs[T](reader: Reader, made: Callable[[bytes], T], *, apart: bool = False) -> list[T]:
+    """Make something of each; of equal ones the same object, or others where that is asked."""
+    codes: list[int] = reader.take().tolist()
+    lengths: list[int] = reader.take().tolist()
+    data = reader.take_bytes()
+    parts: list[bytes] = []
     place = 0
     for length in lengths:
-        found.append(made(data[place : place + length]))
+        parts.append(data[place : place + length])
         place += length
-    return [found[code] for code in codes.tolist()] if len(codes) else found
+    if apart:
+        return [made(parts[code]) for code in codes] if codes else list(map(made, parts))
+    found = list(map(made, parts))
+    return [found[code] for code in codes] if codes else found
 
 
 def _text(data: bytes) -> str:
@@ -167,7 +173,7 @@ def _read_bytes(count: int, details: tuple[Any, ...], reader: Reader) -> list[by
 
 
 def _read_pickled(count: int, details: tuple[Any, ...], reader: Reader) -> list[Any]:
-    return _read_blobs(reader, pickle.loads)
+    return _read_blobs(reader, pickle.loads, apart=not details[0])
 
 
 # -- numbers -----------------------------------------------------------------------------------
@@ -326,4 +332,4 @@ KINDS: dict[str, Kind] = {
     "narrow": Kind(_raw_narrow, _made_narrow, _write_narrow, _read_narrow),
     "repeated": Kind(_raw_repeated, _made_repeated, _write_repeated, _read_repeated),
 }
-"""By name. Values of ``"pickled"`` are pickles already."""
+"""By name. Values of ``"pickled"`` are pickles already, and details whether they never change."""

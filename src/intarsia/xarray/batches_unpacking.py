@@ -127,7 +127,8 @@ class Unpacker:
         if constant is None:
             return kind.read(many, details, reader)
         raw = constant[0]
-        if name == "array" and not details[2] and not self._shared:
+        # the last detail says whether nobody ever changes the value
+        if name in ("array", "pickled") and not details[-1] and not self._shared:
             return [kind.made(raw, details) for _ in range(many)]
         if name in ("text", "int"):
             return _Same(raw)

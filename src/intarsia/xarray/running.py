@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,11 +14,13 @@ from uuid import uuid4
 
 import xarray as xr
 
+from intarsia.array import VirtualArray
 from intarsia.errors import CorruptFile, IntarsiaError, SourceUnreadable
 from intarsia.io.ahead import ahead
 from intarsia.io.held import holding
 from intarsia.xarray.batches import Batch, count, pack
 from intarsia.xarray.batches_unpacking import Unpacker
+from intarsia.xarray.internals import data_of, variables_of
 from intarsia.xarray.processes import WorkerDied, Workers, cores
 
 __all__ = ["opened_all", "workers_of"]
@@ -140,9 +143,33 @@ def _opened_here(
         unpacker = Unpacker(shared=shared)
         for begin in range(0, len(paths), MOST // 2):
             part = paths[begin : begin + MOST // 2]
-            results = _attempts(open_one, part, stop)
-            part = part[: len(results)]
-            yield from unpacker.unpack(pack(part, results), part)
+            yield from _sharing(part, _attempts(open_one, part, stop), unpacker)
+
+
+def _sharing(paths: Sequence[str], results: list[Result], unpacker: Unpacker) -> Sequence[Result]:
+    """Datasets that share what they can, where all of them can be packed."""
+    if any(isinstance(result, xr.Dataset) and holds_store(result) for result in results):
+        return results
+    try:
+        batch = pack(paths[: len(results)], results)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return results  # something that only this process has
+    if batch.unpacked:
+        return results
+    packed = unpacker.unpack(batch, paths[: len(results)])
+    # an error stays as it is, with all that led to it
+    both = zip(results, packed, strict=True)
+    return [new if isinstance(new, xr.Dataset) else old for old, new in both]
+
+
+def holds_store(dataset: xr.Dataset) -> bool:
+    """Whether sources are reached by an object store of the caller's, which is one of a kind."""
+    for variable in variables_of(dataset).values():
+        data = data_of(variable)
+        if isinstance(data, VirtualArray):
+            accesses = data.segments.sources.accesses or ()
+            return any(access is not None and access.store is not None for access in accesses)
+    return False
 
 
 def opened_batch(open_one: Opener, paths: Sequence[str], stop: bool, call: str = "") -> Batch:
