@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -24,6 +25,9 @@ class NotCopied(Exception):
     """The source can't be had here; the message says why."""
 
 
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,16}$")
+
+
 @contextmanager
 def here(source: Source) -> Generator[str]:
     """Path of a source on this machine, which of one in the network is that of a passing copy.
@@ -37,7 +41,8 @@ def here(source: Source) -> Generator[str]:
         yield source.url
         return
     with TemporaryDirectory(prefix="intarsia-") as folder:
-        path = os.path.join(folder, "source")
+        suffix = _SUFFIX.search(source.key.partition("?")[0])  # some formats go by it
+        path = os.path.join(folder, f"source{suffix[0] if suffix else ''}")
         try:
             _copy(source, path)
         except SourceError as error:
