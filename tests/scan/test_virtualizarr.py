@@ -566,3 +566,39 @@ def test_codecs_that_are_not_installed() -> None:
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "nobody.has"}]
     with pytest.raises(UnsupportedVariable, match=r"nobody\.has"):
         prepare(zarr_filter(codecs, (2,), "<f4"))
+
+
+def test_trees_of_references(tmp_path: Path) -> None:
+    """Names of groups stay in attributes and inlined bytes, where VirtualiZarr takes them out."""
+    array = {"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "|S4", "order": "C"}
+    array |= {"fill_value": None, "filters": None, "compressor": None}
+    group = json.dumps({"zarr_format": 2})
+    attrs = {"_ARRAY_DIMENSIONS": ["in/x"], "path": "/data/in/a"}
+    refs = {
+        ".zgroup": group,
+        ".zattrs": json.dumps({"title": "all"}),
+        "top/.zarray": json.dumps(array),
+        "top/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["n"]}),
+        "top/0": "a/b\0in/cd\0\0\0",
+        "in/.zgroup": group,
+        "in/v/.zarray": json.dumps(array),
+        "in/v/.zattrs": json.dumps(attrs),
+        "in/v/0": "a/b\0in/cd\0\0\0",
+        "in/er/.zgroup": group,
+        "in/er/.zattrs": json.dumps({"k": 1}),
+    }
+    path = tmp_path / "refs.json"
+    path.write_text(json.dumps({"version": 1, "refs": refs}))
+    tree = intarsia.open_datatree(path)
+    assert [node.path for node in tree.subtree] == ["/", "/in", "/in/er"]
+    assert tree.attrs == {"title": "all"}
+    assert tree["in/er"].attrs == {"k": 1}
+    assert tree["in"].v.dims == ("x",)
+    assert tree["in"].v.attrs == {"path": "/data/in/a"}
+    assert tree["in"].v.values.tolist() == tree.top.values.tolist() == [b"a/b", b"in/c", b"d"]
+    inner = intarsia.open_dataset(path, group="/in/")
+    assert inner.v.values.tolist() == [b"a/b", b"in/c", b"d"]
+    for text in ("{}", '{"a": 1}', "{", '{"refs": {}}', '{"refs": {".zgroup": "x"}, "gen": []}'):
+        path.write_text(text)
+        with pytest.raises(FormatError, match=r"refs\.json"):
+            intarsia.open_dataset(path)

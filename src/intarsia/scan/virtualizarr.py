@@ -22,12 +22,17 @@ from intarsia.errors import (
     SourceMissing,
     UnsupportedError,
 )
+from intarsia.io.files import opened_file
 from intarsia.io.paths import is_url
 from intarsia.references import Access, Source, Sources
+from intarsia.scan.kerchunk_refs import kerchunk_refs
 from intarsia.scan.protocol import Scanned, ScannedVariable
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
 from intarsia.scan.virtualizarr_formats import (
+    DMRPP,
+    KERCHUNK,
+    PARQUET,
     ZARR,
     Format,
     default_parser,
@@ -83,7 +88,7 @@ def scan(
     UnsupportedError
         A package is lacking, or the parser says that it can't do this.
     """
-    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims)
+    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims, deep=False)
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
     where = _parts(group)
     return parsed.group(where, parsed.find(where), dropped, choices)
@@ -107,7 +112,7 @@ def scan_groups(
     dict
         By absolute path, each group before those in it.
     """
-    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims)
+    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims, deep=True)
     top = _parts(group)
     return {
         "/" + "/".join(where): parsed.group(where, node, set(), choices("/" + "/".join(where)))
@@ -263,6 +268,8 @@ def _parsed(
     found: Format | None,
     group: str | None,
     phony_dims: str | None,
+    *,
+    deep: bool,
 ) -> Parsed:
     place = places.place
     if phony_dims is not None:
@@ -274,7 +281,20 @@ def _parsed(
             raise FormatError("no parser is known for this", url=place, remedy="give parser=")
         if found is ZARR:
             return Parsed(place, zarr_folder(places), found, places, None, (), (), ())
+        if found in (KERCHUNK, PARQUET):
+            where = _parts(group)
+            with quietly(), _told(found, place):
+                refs = kerchunk_refs(found, places)
+                root = refs.tree(where, deep=deep)
+            version = Version2(refs.refs.get)
+            return Parsed(place, root, found, places, version, _notes(found, given), where, where)
         parser = default_parser(found, place, group)
+        if deep and found is DMRPP and _mentions(places, b"<Group"):
+            raise UnsupportedError(
+                "the groups of DMR++ can't be opened together",
+                url=place,
+                remedy="open one at a time with group=",
+            )
     else:
         found = format_of_parser(parser)
     own = getattr(parser, "group", None)
@@ -292,10 +312,22 @@ def _parsed(
 
 
 def _called(parser: Parser, found: Format | None, place: str, places: Places) -> Any:
-    """Call the parser; whatever goes wrong in it is told as an error about the file."""
+    """Call the parser."""
+    with _told(found, place):
+        return mended(parser)(url=url_of(place), registry=places.registry())
+
+
+def _mentions(places: Places, text: bytes) -> bool:
+    with opened_file(places.place, places.access) as file:
+        return text in bytes(file.read(0, file.source.size))
+
+
+@contextmanager
+def _told(found: Format | None, place: str) -> Generator[None]:
+    """Whatever goes wrong in a parser is told as an error about the file."""
     name = found.name if found else "the parser"
     try:
-        return mended(parser)(url=url_of(place), registry=places.registry())
+        yield
     except IntarsiaError:
         raise
     except FileNotFoundError as error:
