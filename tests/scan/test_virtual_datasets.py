@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 import intarsia
 from intarsia.array import VirtualArray
-from intarsia.errors import CorruptFile, IntarsiaError, SourceChanged, SourceMissing
+from intarsia.errors import (
+    CorruptFile,
+    IntarsiaError,
+    SourceChanged,
+    SourceMissing,
+    UnsupportedError,
+)
 from intarsia.scan import hdf5_mosaic, hdf5_selections
 from intarsia.scan.hdf5 import scan
 from intarsia.xarray.verifying import verify
@@ -707,6 +713,16 @@ def test_saved_reopened_and_verified(tmp_path):
     (tmp_path / "1.h5").unlink()
     with pytest.raises(SourceMissing, match=r"1\.h5"):
         intarsia.open_dataset(tmp_path / "x.intarsia").x.load()
+
+
+def test_how_it_was_opened_is_kept(tmp_path):
+    path = packed(tmp_path)
+    ds = check_equal(path, virtual=["x"], mask_and_scale=False)
+    ds.intarsia.save(tmp_path / "x.intarsia")
+    again = intarsia.open_dataset(tmp_path / "x.intarsia", mask_and_scale=False)
+    assert again.identical(ds)
+    with pytest.raises(UnsupportedError, match="mask_and_scale=False"):
+        intarsia.open_dataset(tmp_path / "x.intarsia", mask_and_scale=True)
 
 
 @pytest.mark.parametrize("cast", [False, True])

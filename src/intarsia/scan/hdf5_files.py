@@ -8,6 +8,7 @@ for not being there. Here the first thing that is there has to be readable.
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -28,10 +29,6 @@ ORIGIN = "${ORIGIN}"
 
 AT_START = os.environ.get("HDF5_VDS_PREFIX", "")
 """HDF5 looks at it once more when it is loaded, and this time knows `ORIGIN`."""
-
-MAPPED = '{"mapped":true}'
-"""What is recorded of HDF5 files that hold values of another one's variables: they were not opened
-with choices of their own."""
 
 
 class Files:
@@ -68,7 +65,7 @@ class Files:
         rows = [self.main.source._replace(scan=choices)]
         for path in list(self._numbers)[1:]:
             known = self._sources.get(path)
-            rows.append(known._replace(scan=MAPPED) if known else _raw(path, choices))
+            rows.append(known._replace(scan=_mapped(choices)) if known else _raw(path, choices))
         return Sources.of(rows)
 
     def home(self, identifier: Any) -> Opened:
@@ -105,6 +102,15 @@ def base_of(file: Any) -> tuple[int, int]:
         return 0, 0
     chunks, offsets = addresses_are_absolute()
     return 0 if chunks else userblock, 0 if offsets else userblock
+
+
+def _mapped(choices: str) -> str:
+    """What is recorded of HDF5 files that hold values of another one's variables.
+
+    That one's choices, and that they were not for this file: its own variables are others.
+    """
+    told = {**(json.loads(choices) if choices else {}), "mapped": True}
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
 
 
 def _raw(path: str, choices: str) -> Source:

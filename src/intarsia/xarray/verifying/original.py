@@ -69,7 +69,7 @@ def arguments_of(choices: str) -> dict[str, Any]:
         recorded: Any = json.loads(choices) if choices else {}
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"how it was opened is not recorded readably: {error}") from error
-    if recorded == {"mapped": True}:
+    if isinstance(recorded, dict) and "mapped" in recorded:
         raise Unreadable("it was not opened by itself: another file's variables lead to its values")
     if not isinstance(recorded, dict) or recorded.keys() - DECODERS:
         raise Unreadable(f"how it was opened is recorded in an unknown way: {choices[:80]}")
