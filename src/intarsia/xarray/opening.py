@@ -11,6 +11,7 @@ import xarray as xr
 from intarsia.array import VirtualArray
 from intarsia.cf import Options
 from intarsia.io.access import access_of
+from intarsia.io.held import holding
 from intarsia.io.paths import local_path as local_path
 from intarsia.io.paths import place_of as place_of
 from intarsia.scan.dispatch import Parser, scan
@@ -138,20 +139,21 @@ def open_dataset(
     else:
         no_containers(containers, path)
         choices = choices_json(options, group=group, phony_dims=phony_dims)
-        dataset = dataset_of(
-            scan(
-                path,
-                access=access_of(path, storage_options, registry),
-                parser=parser,
-                group=group,
-                phony_dims=phony_dims,
-                choices=choices,
-            ),
-            options,
-            drop_variables=drop_variables,
-            loadable_variables=loadable_variables,
-            unsupported=unsupported,
-        )
+        with holding():
+            dataset = dataset_of(
+                scan(
+                    path,
+                    access=access_of(path, storage_options, registry),
+                    parser=parser,
+                    group=group,
+                    phony_dims=phony_dims,
+                    choices=choices,
+                ),
+                options,
+                drop_variables=drop_variables,
+                loadable_variables=loadable_variables,
+                unsupported=unsupported,
+            )
         if create_default_indexes:
             dataset = with_default_indexes(dataset)
     return dataset if chunks is None else chunk(dataset, chunks)

@@ -10,6 +10,7 @@ import xarray as xr
 
 from intarsia.cf import Options
 from intarsia.io.access import access_of
+from intarsia.io.held import holding
 from intarsia.scan.dispatch import Parser, scan_groups
 from intarsia.xarray import accessor as accessor  # registers tree.intarsia
 from intarsia.xarray.choices import choices_json
@@ -121,25 +122,26 @@ def open_groups(
             **decoders,
         )
     no_containers(containers, path)
-    scanned = scan_groups(
-        path,
-        access=access_of(path, storage_options, registry),
-        parser=parser,
-        group=group,
-        phony_dims=phony_dims,
-        choices=lambda where: choices_json(options, group=where, phony_dims=phony_dims),
-    )
-    root = next(iter(scanned))
     found: dict[str, xr.Dataset] = {}
-    for where, content in scanned.items():
-        dataset = dataset_of(
-            content,
-            options,
-            drop_variables=drop_variables,
-            loadable_variables=loadable_variables,
-            unsupported=unsupported,
+    with holding():
+        scanned = scan_groups(
+            path,
+            access=access_of(path, storage_options, registry),
+            parser=parser,
+            group=group,
+            phony_dims=phony_dims,
+            choices=lambda where: choices_json(options, group=where, phony_dims=phony_dims),
         )
-        if create_default_indexes:
-            dataset = with_default_indexes(dataset)
-        found["/" + where.removeprefix(root).strip("/")] = dataset
+        root = next(iter(scanned))
+        for where, content in scanned.items():
+            dataset = dataset_of(
+                content,
+                options,
+                drop_variables=drop_variables,
+                loadable_variables=loadable_variables,
+                unsupported=unsupported,
+            )
+            if create_default_indexes:
+                dataset = with_default_indexes(dataset)
+            found["/" + where.removeprefix(root).strip("/")] = dataset
     return found
