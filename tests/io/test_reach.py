@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import posixpath
+import socket
 from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from intarsia.errors import SourceUnreadable, UnsafeStore
 from intarsia.io import reach
@@ -81,7 +86,7 @@ def test_names_of_private_networks(host: str) -> None:
         *("https://host.org\r\n/", "https://ho st.org/", "https://host.org/\0/", "https://hö.org/"),
         *("https://host.org/../a/", "https://host.org/a/%2e%2e/b/", "https://host.org/.%2E/"),
         *("s3://bucket/a/../../other/", "s3://bucket/./", "s3://bucket//a/", "s3://bucket/ /"),
-        *("s3://bucket/\x7f/", "s3://bucket/\ud800/", "https://host.org:99999999/", "https://:80/"),
+        *("s3://bucket/\x7f/", "s3://bucket/\ud800/", "https://host.org:99999/", "https://:80/"),
         *("https://①②⑦.org/", "https://host.org%2f.evil.org/", "https://[::1%25eth0]/"),
         *("s3://a..b/", "s3://b%2fc/", "az://c@account/", "s3://bücket/", "s3://b:80/"),
         "s3://bucket/" + "a/" * 3_000,
@@ -239,3 +244,39 @@ def test_a_proxy_knows_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "example.org")
     with pytest.raises(UnsafeStore):
         check_addresses(URL, resolver("127.0.0.1"))
+
+
+# -- whatever is said ------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    [
+        *("https", "s3", "az", "http", "file", "://", "/", "//", "\\", "@", ":", "?", "#", "%2e"),
+        *("..", ".", "a", "org", "example.org", "localhost", "127.0.0.1", "0x7f", "2130706433"),
+        *("[::1]", "user:pw", "80", "99999", "\r\n", "\t", " ", "%", "é", "１２７", "。", "-", "_"),
+        *("$", "xn--a"),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=9).map("".join) | st.text(max_size=12))
+@example("https://example.org/a/")
+@example("https://example.org:80/")
+def test_what_passes_leads_where_others_see_it(text: str) -> None:
+    location = text if "://" in text else f"https://{text}"
+    location = location if location.endswith("/") else f"{location}/"
+    try:
+        guarded = check_reach(location, {})
+    except UnsafeStore:
+        return
+    parts = urlsplit(location)
+    assert parts.scheme in ("s3", "gs", "az", "https")
+    assert guarded == (parts.scheme == "https")
+    assert (parts.username, parts.password, parts.query, parts.fragment) == (None, None, "", "")
+    assert location == f"{parts.scheme}://{parts.netloc}{parts.path}"
+    assert parts.netloc.isascii()
+    assert posixpath.normpath(unquote(parts.path)) == (unquote(parts.path).rstrip("/") or "/")
+    if guarded:
+        assert parts.port is None or 0 <= parts.port < 1 << 16
+        assert "." in (parts.hostname or "")
+        with pytest.raises(OSError, match="illegal IP address"):
+            socket.inet_aton(parts.hostname or "")

@@ -94,7 +94,9 @@ def check_location(location: str) -> tuple[str, str]:
         path.encode()
     except UnicodeEncodeError as error:
         raise UnsafeStore("is no text") from error
-    if not (_HOST if scheme in ("http", "https") else _BUCKET).fullmatch(host):
+    found = (_HOST if scheme in ("http", "https") else _BUCKET).fullmatch(host)
+    port = host.rpartition(":")[2] if found and found.re is _HOST and found[2] else "0"
+    if found is None or int(port) > 0xFFFF:
         raise UnsafeStore("has no host that could be one")
     return scheme, host
 
