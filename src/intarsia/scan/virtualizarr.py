@@ -27,6 +27,7 @@ from intarsia.io.paths import is_url
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.kerchunk_refs import kerchunk_refs
 from intarsia.scan.protocol import Scanned, ScannedVariable
+from intarsia.scan.tiff_strips import AXIS, Cut, has_short_strips, striped
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
 from intarsia.scan.virtualizarr_formats import (
@@ -216,6 +217,8 @@ class Parsed:
             variables[name] = ScannedVariable(one.dims, data, one.attrs, encoding, one.native)
         if isinstance(node, Folder):
             attrs = node.attributes
+        elif node.metadata is None:
+            attrs = {}
         else:
             attrs = metadata_json(node.metadata).get("attributes") or {}
         attrs = {key: value for key, value in attrs.items() if not key.lower().startswith("_nc")}
@@ -225,6 +228,8 @@ class Parsed:
     def _described(self, array: Any, inside: tuple[str, ...], name: str) -> Described:
         if isinstance(self.root, Folder):
             return describe(array, (*inside, name), self.places)
+        if isinstance(array, Cut):
+            return described(array.array, self.places).cut(AXIS, array.rows)
         version = None if self.version_2 is None else self.version_2.array(inside, name)
         return described(array, self.places, version)
 
@@ -301,20 +306,26 @@ def _parsed(
     own = _parts(own) if isinstance(own, str) else ()
     at = own if _parts(group)[: len(own)] == own else ()
     with quietly():
-        store = _called(parser, found, place, places)
-    root = getattr(store, "_group", None)
-    if root is None or not hasattr(root, "arrays") or not hasattr(root, "groups"):
-        raise FormatError(
-            f"the parser gave a {type(store).__name__}, which is no ManifestStore", url=place
-        )
+        root = _called(parser, found, place, places)
     version = version_2(found, places) if found is not None else None
     return Parsed(place, root, found, places, version, _notes(found, given), own, at)
 
 
 def _called(parser: Parser, found: Format | None, place: str, places: Places) -> Any:
-    """Call the parser."""
+    """Call the parser; gives the group at the root."""
     with _told(found, place):
-        return mended(parser)(url=url_of(place), registry=places.registry())
+        try:
+            store = mended(parser)(url=url_of(place), registry=places.registry())
+        except ValueError as error:
+            if not has_short_strips(parser, error):
+                raise
+            return striped(places, parser)
+        root = getattr(store, "_group", None)
+        if not hasattr(root, "arrays") or not hasattr(root, "groups"):
+            raise FormatError(
+                f"the parser gave a {type(store).__name__}, which is no ManifestStore", url=place
+            )
+        return root
 
 
 def _mentions(places: Places, text: bytes) -> bool:

@@ -44,7 +44,9 @@ def array_of(
     try:
         if one.fault is not None:
             raise one.fault
-        return _array_of(name, one, sources, notes)
+        parts: list[Any] = [_array_of(name, part, sources, notes) for part in one.parts()]
+        joined: Any = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=one.short)
+        return joined
     except (FormatError, ChunkError, UnsupportedError) as error:
         return Opaque(one.shape, one.dtype, error.reason, error.remedy or "")
 

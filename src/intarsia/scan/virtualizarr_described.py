@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
 
@@ -43,6 +43,8 @@ class Described:
         Whether xarray's store gives the values in native byte order, however they are stored.
     fault
         Why its values can't be had, where they can't.
+    short
+        Dimension along which the last chunks are stored without what is past the array, if any.
     """
 
     dims: tuple[str, ...]
@@ -56,6 +58,42 @@ class Described:
     manifest: Manifest
     native: bool = True
     fault: IntarsiaError | None = None
+    short: int | None = None
+
+    def cut(self, axis: int, length: int) -> Described:
+        """The array without what is past a length, where its last chunks hold no more either.
+
+        Parameters
+        ----------
+        axis
+            Dimension, counted from the end.
+        length
+            Of the array along that; the array is described as if its last chunks were whole.
+        """
+        axis += len(self.shape)
+        shape = (*self.shape[:axis], length, *self.shape[axis + 1 :])
+        return replace(self, shape=shape, short=axis)
+
+    def parts(self) -> list[Described]:
+        """What follows one another along the dimension `short`, so that each has chunks alike."""
+        axis = self.short
+        if axis is None:
+            return [self]
+        length, edge, one = self.shape[axis], self.chunks[axis], self.manifest
+        whole = length // edge
+        found: list[Described] = []
+        for cells, size, chunk in (
+            (slice(0, whole), whole * edge, edge),
+            (slice(whole, whole + 1), length - whole * edge, length - whole * edge),
+        ):
+            key = (*(slice(None),) * axis, cells)
+            manifest = Manifest(
+                one.sources[key], one.offsets[key], one.lengths[key], one.states[key], one.inline
+            )
+            shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
+            chunks = (*self.chunks[:axis], chunk, *self.chunks[axis + 1 :])
+            found.append(replace(self, shape=shape, chunks=chunks, manifest=manifest, short=None))
+        return [part for part in found if part.shape[axis]]
 
     @classmethod
     def faulty(
