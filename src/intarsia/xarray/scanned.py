@@ -184,6 +184,8 @@ def _decode(
             variables[name] = variable.with_data(values_or_array)
         else:
             variables[name] = variable
+            if getattr(variable.encoding.get("dtype"), "kind", "") == "T":
+                del variable.encoding["dtype"]  # it follows from the values, and no store keeps it
     for name, fault in decoded.faults.items():
         if unsupported != "skip":
             variables[name] = _faulty(scanned, name, fault)
