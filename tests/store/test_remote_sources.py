@@ -411,6 +411,31 @@ def test_hostile_places_are_refused_when_opened(server: Server, store: Path, num
         assert not reads.requests
 
 
+ODD: list[Any] = [
+    *(None, True, 0, -1, 2**60, "", "x", "\0", "\ud800", "x" * 70_000, [], ["region"], {}),
+    *({"region": None}, {"region": {}}, {"region": ["eu"]}, {"": ""}, {"region": "é"}, {"\0": 1}),
+    *({"skip_signature": 0}, {"endpoint": []}, {"endpoint": "x" * 5_000}, {"x" * 5_000: True}),
+    {f"option{number}": "x" for number in range(5_000)},
+]
+
+
+@pytest.mark.parametrize("field", ["name", "location", "pin", "access"])
+def test_odd_values_are_refused(server: Server, store: Path, field: str) -> None:
+    before = (store / ROOT).read_text()
+    odd = [value for value in ODD if (field, value) != ("name", "x")]
+    for value in odd:
+        (store / ROOT).write_text(before)
+        told = {"location": "s3://bucket/", field: value}
+        changed(store, lambda root, told=told: root["containers"][0].update(told))  # type: ignore[misc]
+        with pytest.raises(StoreError) as error:
+            Stored(str(store))
+        assert len(str(error.value)) < 1_000
+        assert str(error.value).isprintable()
+        if field != "name":  # of which a schema can't say what letters are
+            assert not VALIDATOR.is_valid(json.loads((store / ROOT).read_text()))
+    assert not server.requests
+
+
 @pytest.mark.parametrize(
     "key", ["../a.nc", "%2e%2e/a.nc", "a\\b.nc", "a\r\nb.nc", "/a.nc", "a//b.nc", "a.nc?x=1",
             "a.nc#x", "//127.0.0.1/a.nc", "a" * 5_000]
