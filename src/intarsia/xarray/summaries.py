@@ -146,7 +146,7 @@ class Stored(NamedTuple):
     holes
         Whether a chunk of the array was never written.
     padded
-        Whether the array has more segments.
+        Whether the array has more segments, of which some are fill.
     layout, chunks, skipped_filters
         As for `VariableSummary`.
     """
@@ -170,8 +170,9 @@ class Stored(NamedTuple):
         block = segments.blocks[0]
         first: list[int] = block.matrix(slice(0, 1))[0].tolist()
         page, form, place = segments.pages[first[PAGE]], first[FORM], first[REF]
-        padded = len(segments.blocks) > 1 or len(block) > 1
-        if padded:
+        several = len(segments.blocks) > 1 or len(block) > 1
+        padded = several and any(_pads(block) for block in segments.blocks)
+        if several:
             holes = bool(holes_in(segments).any())
         elif form == DENSE and page.states is not None:
             holes = bool((page.states[place : place + first[COUNT]] == ABSENT).any())
@@ -182,7 +183,7 @@ class Stored(NamedTuple):
             layout = "compact"
         source = first[SOURCE]
         own = source >= 0 and segments.sources.url(0) == url  # else `url` is that of a store
-        if own and segments.sources.url(source) != url:
+        if own and form == AFFINE and segments.sources.url(source) != url:
             layout = "external"
         chunks = tuple(first[block.fields.chunk]) if layout == "chunked" else None
         return cls(encoding, row, holes, padded, layout, chunks, page.masks is not None)
@@ -205,6 +206,11 @@ class Stored(NamedTuple):
             "chunks": self.chunks,
             "skipped_filters": self.skipped_filters,
         }
+
+
+def _pads(block: Block) -> bool:
+    """Whether some segment is of a file, and of nothing that is stored in it."""
+    return bool(((block.column(FORM) == MISSING) & (block.column(SOURCE) >= 0)).any())
 
 
 def _unsigned(encoding: Encoding) -> str | None:
