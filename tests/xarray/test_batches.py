@@ -300,6 +300,7 @@ def test_few_objects_are_made_per_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # half a minute where the processors are free
 def test_ten_thousand_files(tmp_path: Path) -> None:
     paths = many_files(tmp_path, 10_000, fields=1)
     with observe() as sent:
