@@ -1,7 +1,5 @@
 """Cells of netCDF and HDF5."""
 
-# ruff: noqa: D103
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Cells of the formats that others have parsers for: Zarr, TIFF, FITS, and references made before."""
+"""Cells of the formats that others have parsers for: Zarr, TIFF, FITS, references."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import tempfile
 import warnings
 from pathlib import Path
 
-
 import intarsia
 from intarsia.array import VirtualArray
 from intarsia.errors import IntarsiaError, UnsupportedError
