@@ -16,7 +16,7 @@ import numpy as np
 from intarsia.array import VirtualArray
 from intarsia.codecs import cases
 from intarsia.encoding import Codec, Encoding
-from intarsia.io import containers
+from intarsia.io import containers, reach
 from intarsia.io.sampling import sample_of
 from intarsia.references import References, Sources
 from intarsia.segments import checking
@@ -186,6 +186,7 @@ def test_bounds_are_those_of_the_library() -> None:
         "sources": packing.MAX_SOURCES,
         "containers": containers.MAX_CONTAINERS,
         "characters of a key or location": containers.MAX_KEY,
+        "characters of an endpoint": reach.MAX_OPTION,
         "characters of a case": cases.MAX_TEXT,
         "bytes of a chunk of a source, decoded": checking.MAX_CHUNK,
         "bytes of a chunk in the store, decompressed": compression.MAX_CHUNK,
