@@ -611,3 +611,20 @@ def test_trees_of_references(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(FormatError, match=r"refs\.json"):
             intarsia.open_dataset(path)
+
+
+def test_envi(tmp_path: Path) -> None:
+    from virtualizarr.parsers import ENVIParser
+
+    values = np.arange(24, dtype="<i2").reshape(2, 3, 4)
+    (tmp_path / "a.img").write_bytes(values.tobytes())
+    lines = ["samples = 4", "lines = 3", "bands = 2", "header offset = 0", "file type = ENVI Standard"]
+    lines += ["data type = 2", "interleave = bsq", "byte order = 0", "data ignore value = 5"]
+    (tmp_path / "a.hdr").write_text("\n".join(["ENVI", *lines, ""]))
+    ds = intarsia.open_dataset(tmp_path / "a.img", parser=ENVIParser(), mask_and_scale=False)
+    (name,) = ds.data_vars
+    assert ds[name].values.tolist() == values.tolist()
+    masked = intarsia.open_dataset(tmp_path / "a.img", parser=ENVIParser())
+    assert int(masked[name].isnull().sum()) == 1
+    with pytest.raises(UnsupportedError, match="header of an ENVI image"):
+        intarsia.open_dataset(tmp_path / "a.hdr")

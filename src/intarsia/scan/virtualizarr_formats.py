@@ -122,6 +122,12 @@ def format_of(head: bytes, place: str) -> Format | None:
         raise UnsupportedError(
             "GRIB is not read yet", url=place, remedy="convert it to netCDF, or leave it out"
         )
+    if head.startswith(b"ENVI"):
+        raise UnsupportedError(
+            "this is the header of an ENVI image",
+            url=place,
+            remedy="open the image beside it, with parser=virtualizarr.parsers.ENVIParser()",
+        )
     for magic, found in MAGIC:
         if head.startswith(magic):
             return found

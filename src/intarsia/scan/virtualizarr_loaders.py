@@ -3,8 +3,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,25 @@ import numpy.typing as npt
 from intarsia.codecs.zarr_chain import decode_objects
 from intarsia.errors import ChunkError
 from intarsia.io.fetch import fetcher_for
-from intarsia.references import INLINE, STORED, Sources
+from intarsia.io.paths import is_url
+from intarsia.references import ABSENT, INLINE, STORED, Source, Sources
 from intarsia.scan.manifests import Manifest
 
-__all__ = ["ChunkLoader"]
+__all__ = ["ChunkLoader", "fetched"]
+
+
+def fetched(wanted: Sequence[tuple[Source, Sequence[tuple[int, int]]]]) -> list[list[memoryview]]:
+    """Bytes of ranges of many sources; those of the network are asked for at the same time."""
+    works = [partial(fetcher_for(source).read, source, ranges) for source, ranges in wanted]
+    if not any(is_url(source.url) for source, _ in wanted):
+        return [work() for work in works]
+    from intarsia.io.remote_pool import run_all
+
+    return run_all(works)
+
+
+TOGETHER = 256
+"""Chunks that are fetched before they are decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +65,41 @@ class ChunkLoader:
     def __call__(self) -> npt.NDArray[Any]:
         """All values."""
         out = np.full(self.shape, self.fill, self.dtype)
-        states = self.manifest.states
-        for index in zip(*np.nonzero(states != 2), strict=True) if states.ndim else [()]:
-            chunk = self._bytes(tuple(int(n) for n in index))
-            if chunk is None:
-                continue
-            box = tuple(
-                slice(int(n) * edge, min((int(n) + 1) * edge, size))
-                for n, edge, size in zip(index, self.chunks, self.shape, strict=True)
-            )
-            inside = tuple(slice(0, part.stop - part.start) for part in box)
-            try:
-                values = decode_objects(self.codecs, self.chunks, self.data_type, chunk)
-            except ChunkError as error:
-                raise error.located(chunk=tuple(int(n) for n in index)) from error.__cause__
-            assert values.size == prod(self.chunks)
-            out[box] = values.reshape(self.chunks)[inside]
+        there = [index for index in np.ndindex(self.manifest.states.shape) if self._is(index)]
+        for begin in range(0, len(there), TOGETHER):
+            some = there[begin : begin + TOGETHER]
+            for index, chunk in zip(some, self._bytes(some), strict=True):
+                box = tuple(
+                    slice(n * edge, min((n + 1) * edge, size))
+                    for n, edge, size in zip(index, self.chunks, self.shape, strict=True)
+                )
+                inside = tuple(slice(0, part.stop - part.start) for part in box)
+                try:
+                    values = decode_objects(self.codecs, self.chunks, self.data_type, chunk)
+                except ChunkError as error:
+                    raise error.located(chunk=index) from error.__cause__
+                out[box] = values.reshape(self.chunks)[inside]
         return out
 
-    def _bytes(self, index: tuple[int, ...]) -> memoryview | None:
-        state = int(self.manifest.states[index])
-        offset, length = int(self.manifest.offsets[index]), int(self.manifest.lengths[index])
-        if state == INLINE:
-            return memoryview(self.manifest.inline)[offset : offset + length]
-        if state != STORED:
-            return None
-        source = self.sources[int(self.manifest.sources[index])]
-        return fetcher_for(source).read(source, [(offset, length)])[0]
+    def _is(self, index: tuple[int, ...], state: int | None = None) -> bool:
+        found = int(self.manifest.states[index])
+        return found != ABSENT if state is None else found == state
+
+    def _bytes(self, indices: Sequence[tuple[int, ...]]) -> list[memoryview]:
+        one = self.manifest
+        stored = [index for index in indices if self._is(index, STORED)]
+        found = fetched(
+            [
+                (
+                    self.sources[int(one.sources[index])],
+                    [(int(one.offsets[index]), int(one.lengths[index]))],
+                )
+                for index in stored
+            ]
+        )
+        data = {index: parts[0] for index, parts in zip(stored, found, strict=True)}
+        for index in indices:
+            if self._is(index, INLINE):
+                begin = int(one.offsets[index])
+                data[index] = memoryview(one.inline)[begin : begin + int(one.lengths[index])]
+        return [data[index] for index in indices]

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.errors import ChecksumMismatch, CorruptFile, FormatError, UnsupportedError
-from intarsia.io.fetch import fetcher_for
 from intarsia.references import ABSENT, INLINE, STORED, Sources
 from intarsia.scan.manifests import NOWHERE, Manifest
+from intarsia.scan.virtualizarr_loaders import fetched
 
 __all__ = ["Shards"]
 
@@ -113,10 +113,13 @@ class Shards:
         at = begin + np.where(self.at_end, length - self.index_bytes, 0)
         order = stored[np.argsort(owner[stored], kind="stable")]
         edges = np.flatnonzero(np.diff(owner[order])) + 1
-        for numbers in np.split(order, edges) if len(order) else []:
-            source = sources[int(owner[numbers[0]])]
-            ranges = [(int(at[n]), self.index_bytes) for n in numbers]
-            for number, data in zip(numbers, fetcher_for(source).read(source, ranges), strict=True):
+        groups = np.split(order, edges) if len(order) else []
+        wanted = [
+            (sources[int(owner[group[0]])], [(int(at[n]), self.index_bytes) for n in group])
+            for group in groups
+        ]
+        for group, (source, _), found in zip(groups, wanted, fetched(wanted), strict=True):
+            for number, data in zip(group, found, strict=True):
                 table[number] = self._index(data, source.key)
         if (states == INLINE).any():
             raise UnsupportedError("some of its shards are inline in the references")
