@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import intarsia
 from intarsia.errors import NotHDF5, SourceMissing
 from intarsia.xarray.batches import observe
+from intarsia.xarray.interning import interned
 from intarsia.xarray.processes import Workers
 from tests.compare import assert_identical
+from tests.io.http_server import serving
 from tests.io.s3_server import S3Server, serving_s3
 from tests.xarray.many import many_files
 
@@ -59,3 +62,29 @@ def check_patterns(files: list[str], **told: Any) -> None:
     assert some.sizes["time"] == 10
     with pytest.raises(SourceMissing, match="no files match"):
         intarsia.open_mfdataset("s3://bucket/piles/*.grib", **told)
+
+
+def test_static_variables_are_compared_many_at_a_time(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"data_vars": "minimal", "coords": "different"}
+    paths: list[Path] = []
+    urls: list[str] = []
+    with serving(latency=0.02) as server:
+        for number in range(8):
+            mask = np.arange(64 * 64.0).reshape(64, 64) + (number == 5)
+            far = np.arange(1 << 17) + number  # more than comes with the head of the file
+            data = {"far": (("time", "z"), far[None]), "mask": (("lat", "lon"), mask)}
+            ds = xr.Dataset(data, {"time": [number]}).set_coords("mask")
+            paths.append(tmp_path / f"{number}.nc")
+            ds.to_netcdf(paths[-1], engine="h5netcdf")
+            urls.append(server.put(paths[-1].name, paths[-1].read_bytes()))
+        opened = [intarsia.open_dataset(url) for url in urls]
+        server.most = 0
+        found = interned(opened, ["time"], compat="no_conflicts", **options)
+        assert server.most > 2
+        first = found[0].mask.variable._data
+        same = [ds.mask.variable._data is first for ds in found]
+        assert same == [True] * 5 + [False] + [True] * 2
+        told = {"coords": "different", "data_vars": "minimal", "compat": "no_conflicts"}
+        ds = intarsia.open_mfdataset(urls, join="outer", **NESTED, **told).load()
+    expected = xr.open_mfdataset(paths, engine="h5netcdf", join="outer", **NESTED, **told).load()
+    assert_identical(ds, expected)

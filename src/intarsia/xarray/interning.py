@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.io.fetch import fetcher_for
+from intarsia.io.paths import is_url
 from intarsia.lookup import touches
 from intarsia.references import STORED
 from intarsia.xarray.internals import (
@@ -23,6 +25,9 @@ from intarsia.xarray.internals import (
     variables_of,
     with_data,
 )
+
+AT_ONCE = 16
+"""Coordinates that are read from the network at a time, to be compared."""
 
 
 def interned(
@@ -53,16 +58,21 @@ def interned(
     among_coords = coords == "different" or (compared and coords != "all")
     among_data = data_vars == "different" or (compared and data_vars != "all")
     along = set(concat_dims)
-    firsts = _Firsts()
+
+    def is_compared(dataset: xr.Dataset, name: Hashable, variable: xr.Variable) -> bool:
+        if not (among_coords if name in coords_of(dataset) else among_data):
+            return False
+        return name not in indexes_of(dataset) and along.isdisjoint(variable.dims)
+
+    static = [
+        {n: v for n, v in variables_of(dataset).items() if is_compared(dataset, n, v)}
+        for dataset in datasets
+    ]
+    firsts = _Firsts(_remote_digests([data_of(v) for each in static for v in each.values()]))
     result: list[xr.Dataset] = []
-    for dataset in datasets:
+    for dataset, variables in zip(datasets, static, strict=True):
         replaced: Variables = {}
-        names, indexes = coords_of(dataset), indexes_of(dataset)
-        for name, variable in variables_of(dataset).items():
-            if not (among_coords if name in names else among_data):
-                continue
-            if name in indexes or not along.isdisjoint(variable.dims):
-                continue
+        for name, variable in variables.items():
             data = data_of(variable)
             first = firsts.same_as((name, variable.dims), data)
             if first is not data:
@@ -71,10 +81,31 @@ def interned(
     return result
 
 
-class _Firsts:
-    """The first array of each content that was met, by variable."""
+def _remote_digests(arrays: Sequence[Any]) -> dict[int, bytes]:
+    """Digests of what lies in the network, by identity: many are read at a time."""
+    remote = {
+        id(array): array
+        for array in arrays
+        if isinstance(array, VirtualArray)
+        and any(map(is_url, set(array.segments.sources.containers)))
+    }
+    if len(remote) < 2:
+        return {}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(remote, pool.map(content_digest, remote.values()), strict=True))
 
-    def __init__(self) -> None:
+
+class _Firsts:
+    """The first array of each content that was met, by variable.
+
+    Parameters
+    ----------
+    digests
+        Those that are known of arrays that live as long, by identity.
+    """
+
+    def __init__(self, digests: dict[int, bytes]) -> None:
+        self._digests = digests
         self._stored: dict[Any, Any] = {}
         self._values: dict[Any, dict[bytes, Any]] = {}
         self._unread: dict[Any, Any] = {}
@@ -88,7 +119,8 @@ class _Firsts:
             return self._stored.setdefault((place, _type(array), array.tobytes()), array)
         if not isinstance(data, VirtualArray):
             return data
-        first = self._stored.setdefault((place, _type(data), content_digest(data)), data)
+        digest = self._digests.get(id(data)) or content_digest(data)
+        first = self._stored.setdefault((place, _type(data), digest), data)
         if first is not data:
             return first
         # stored in another way than any before it: the values decide
