@@ -13,7 +13,7 @@ import rasterio
 import xarray as xr
 
 import intarsia
-from intarsia.errors import FormatError, IntarsiaError, SourceChanged
+from intarsia.errors import FormatError, IntarsiaError, SourceChanged, UnsupportedVariable
 from intarsia.io.fetch import observe
 from tests.check import is_virtual
 from tests.compare import assert_identical
@@ -112,6 +112,29 @@ def test_references_over_http(tmp_path: Path, http: Server) -> None:
     ds = intarsia.open_dataset(url)
     assert ds.v.values.tolist() == values.tolist()
     assert ds.v.variable._data.segments.sources[1].size == 48
+
+
+def test_references_from_the_network_stay_there(tmp_path: Path, http: Server) -> None:
+    """Nor do headers that are for one server go to another."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"abcd")
+    array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|u1", "order": "C"}
+    array |= {"fill_value": None, "filters": None, "compressor": None}
+    refs: dict[str, Any] = {".zgroup": json.dumps({"zarr_format": 2})}
+    with serving() as other:
+        places = {"v": f"file://{secret}", "w": other.put("a.bin", b"abcd")}
+        for name, place in places.items():
+            refs[f"{name}/.zarray"] = json.dumps(array)
+            refs[f"{name}/.zattrs"] = json.dumps({"_ARRAY_DIMENSIONS": ["x"]})
+            refs[f"{name}/0"] = [place, 0, 4]
+        url = http.put("refs.json", json.dumps({"refs": refs}).encode())
+        ds = intarsia.open_dataset(url, storage_options={"headers": {"x-key": "s3cret"}})
+        with pytest.raises(UnsupportedVariable, match="to a file of this machine"):
+            ds.v.load()
+        assert ds.w.values.tobytes() == b"abcd"
+        assert other.requests
+        assert not any("x-key" in request.headers for request in other.requests)
+    assert all("x-key" in request.headers for request in http.requests)
 
 
 def test_zarr_over_http_cant_be_listed(http: Server) -> None:

@@ -167,6 +167,36 @@ def test_codecs_of_version_2(tmp_path: Path, name: str, fill: Any, dtype: str) -
     same(path)
 
 
+TYPES = {
+    "unicode": np.array(["a", "bb", "ccc", "é"] * 3),
+    "bytes": np.array([b"a", b"bb", b"c"] * 4),
+    "times": np.arange(12).astype("M8[ns]"),
+    "durations": np.arange(12).astype("m8[h]"),
+    "complex": np.arange(12) * 1j,
+    "half": np.arange(12, dtype="f2"),
+    "large": np.arange(12, dtype="u8") + 2**63,
+}
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("name", TYPES)
+def test_types(tmp_path: Path, name: str, order: str, version: Any) -> None:
+    values = TYPES[name].astype(TYPES[name].dtype.newbyteorder(order))  # pyright: ignore[reportArgumentType]
+    told: dict[str, Any] = {"dimension_names": ["x"]} if version == 3 else {}
+    if version == 3 and order == ">" and name != "bytes":
+        told["serializer"] = zarr.codecs.BytesCodec(endian="big")
+    path = tmp_path / "a.zarr"
+    group = zarr.create_group(path, zarr_format=version)
+    array = group.create_array("v", shape=(14,), chunks=(5,), dtype=values.dtype, **told)
+    if version == 2:
+        array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    array[:12] = values
+    same(path)
+    same(path, decode_cf=False)
+
+
 def test_strings(tmp_path: Path) -> None:
     for version in (2, 3):
         path = tmp_path / f"{version}.zarr"

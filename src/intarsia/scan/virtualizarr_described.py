@@ -166,7 +166,7 @@ def described(
         codecs,
         metadata.fill_value,
         manifest,
-        native=version_2 is None,
+        native=version_2 is None or dtype.kind in "Mm",
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.errors import SourceError, UnsupportedError
+from intarsia.io.access import family_of
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.manifests import NOWHERE
@@ -164,6 +165,11 @@ class Places:
     def _pin(self, path: str) -> None:
         place = self._place(path)
         source = Source(*self._split(place), -1, -1)
+        if is_url(self.place) and not is_url(place):
+            raise UnsupportedError(
+                f"it leads from the network to a file of this machine, {place}",
+                remedy="if that is meant, fetch it and open it here",
+            )
         if is_url(place):
             source = source._replace(access=self._access_of(place))
             self._pinned.append(self._looked_at(source))
@@ -218,8 +224,11 @@ class Places:
             return None
         if access.store is not None:
             return access if place.startswith(access.prefix) else None
-        scheme = self.place.partition("://")[0]
-        return access if place.startswith(f"{scheme}://") else None
+        here, there = urlsplit(self.place), urlsplit(place)
+        same = here.scheme == there.scheme
+        if family_of(self.place) == "http":  # what lets one in here is no business of others
+            same = same and here.netloc == there.netloc
+        return access if same else None
 
     def sources(self, choices: str) -> Sources:
         """The table, with what was asked for."""

@@ -165,7 +165,7 @@ def describe(array: Any, inside: tuple[str, ...], places: Places) -> Described:
         codecs,
         fill,
         manifest,
-        native=metadata.zarr_format == 3,
+        native=metadata.zarr_format == 3 or dtype.kind in "Mm",
     )
 
 
