@@ -618,7 +618,13 @@ def test_envi(tmp_path: Path) -> None:
 
     values = np.arange(24, dtype="<i2").reshape(2, 3, 4)
     (tmp_path / "a.img").write_bytes(values.tobytes())
-    lines = ["samples = 4", "lines = 3", "bands = 2", "header offset = 0", "file type = ENVI Standard"]
+    lines = [
+        "samples = 4",
+        "lines = 3",
+        "bands = 2",
+        "header offset = 0",
+        "file type = ENVI Standard",
+    ]
     lines += ["data type = 2", "interleave = bsq", "byte order = 0", "data ignore value = 5"]
     (tmp_path / "a.hdr").write_text("\n".join(["ENVI", *lines, ""]))
     ds = intarsia.open_dataset(tmp_path / "a.img", parser=ENVIParser(), mask_and_scale=False)
