@@ -6,8 +6,6 @@ import datetime
 import pickle
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +70,7 @@ def test_unlike_files_come_back_as_they_were(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::xarray.SerializationWarning")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(pile=unlike_files())
 def test_any_unlike_files_come_back_as_they_were(pile: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +114,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(VALUES, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_all_that_datasets_hold_comes_back(values: list[list[Any]]) -> None:
     datasets: list[xr.Dataset] = []
@@ -127,7 +125,7 @@ def test_all_that_datasets_hold_comes_back(values: list[list[Any]]) -> None:
     assert_returns([PLACE] * len(datasets), datasets)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(arrays(), min_size=1, max_size=4))
 def test_loaded_values_come_back(values: list[Any]) -> None:
     names = [("x", "y")[: array.ndim] for array in values]
@@ -226,7 +224,7 @@ def test_many_files_opened_here_share_too(tmp_path: Path, monkeypatch: pytest.Mo
     paths = many_files(tmp_path, 6)
     Path(paths[4]).write_bytes(b"no HDF5")
     alone = list(opened_all(paths, intarsia.open_dataset, None, shared=True, stop=False))
-    monkeypatch.setattr(running, "MOST", 2)
+    monkeypatch.setattr(running, "ALONE", 1)
     found = list(opened_all(paths, intarsia.open_dataset, None, shared=True, stop=False))
     for one, two in zip(found, alone, strict=True):
         assert_same(one, two)
@@ -243,12 +241,15 @@ def test_what_only_this_process_has_stays_as_it_is(
     def strange(path: str) -> xr.Dataset:
         return intarsia.open_dataset(path).assign_attrs(made=lambda: 3)
 
-    monkeypatch.setattr(running, "MOST", 2)
+    monkeypatch.setattr(running, "ALONE", 1)
     found = list(opened_all(paths, strange, None, shared=True, stop=True))
     assert [ds.attrs["made"]() for ds in found] == [3] * 4
 
 
-def test_preprocess_may_change_what_it_gets(tmp_path: Path) -> None:
+def test_preprocess_may_change_what_it_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "ALONE", 1)
     paths = many_files(tmp_path, 5)
 
     def numbered(ds: xr.Dataset) -> xr.Dataset:
@@ -256,16 +257,27 @@ def test_preprocess_may_change_what_it_gets(tmp_path: Path) -> None:
         ds.field2.attrs["count"] = ds.field2.attrs.get("count", 0) + 1
         return ds
 
-    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as executor:
-        ds = intarsia.open_mfdataset(paths, preprocess=numbered, executor=executor, **NESTED)
+    ds = intarsia.open_mfdataset(paths, preprocess=numbered, **NESTED)
     assert ds.lat.attrs["count"] == ds.field2.attrs["count"] == 1
 
 
-def test_the_result_can_be_changed(tmp_path: Path) -> None:
+class _Spy:
+    def __init__(self, call: Any) -> None:
+        self.call = call
+        self.files = 0
+
+    def __call__(self, paths: Any, *rest: Any) -> Any:
+        self.files += len(paths)
+        return self.call(paths, *rest)
+
+
+def test_the_result_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "ALONE", 1)  # also one file alone
+    monkeypatch.setattr(running, "_sharing", shared := _Spy(running._sharing))
     paths = many_files(tmp_path, 3)
-    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as executor:
-        ds = intarsia.open_mfdataset(paths, executor=executor, **NESTED)
-        alone = intarsia.open_mfdataset(paths[:1], executor=executor, **NESTED)
+    ds = intarsia.open_mfdataset(paths, **NESTED)
+    alone = intarsia.open_mfdataset(paths[:1], **NESTED)
+    assert shared.files == 4
     for found in (ds, alone):
         found.field1.attrs["new"] = 1
         assert "new" not in found.field2.attrs

@@ -183,7 +183,18 @@ class _Server(threading.Thread):
                 start_new_session=os.name == "posix",
             )
         assert process.stdin is not None
-        process.stdin.write(pickle.dumps([os.path.abspath(path) for path in sys.path]))
+        assert process.stdout is not None
+        try:
+            process.stdin.write(pickle.dumps([os.path.abspath(path) for path in sys.path]))
+            process.stdin.flush()
+            _receive(process.stdout)
+        except (OSError, EOFError):
+            self._process = None
+            _end(process)
+            raise RuntimeError(
+                f"a process could not start ({WorkerDied(process.returncode)}); its last words are "
+                "in the standard error"
+            ) from None
         return process
 
 
@@ -229,6 +240,7 @@ def serve() -> None:
     tasks = sys.stdin.buffer
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get among the results
+    _send(results, b"")  # to say that it began: what ends it from now on is a task
     while True:
         try:
             data = _receive(tasks)

@@ -31,6 +31,12 @@ type Result = xr.Dataset | IntarsiaError
 MOST = 64
 """Files in a batch at most."""
 
+HERE = 32
+"""Files that are opened here before what they have in common is sought."""
+
+ALONE = 128
+"""So many files share it; fewer are left as they are."""
+
 FIRST = 2
 """Files in a batch, as long as it is not known how long they take."""
 
@@ -135,14 +141,14 @@ def _opened_here(
     paths: Sequence[str], open_one: Opener, shared: bool, stop: bool
 ) -> Generator[Result]:
     with ahead(paths):
-        if len(paths) < 2 * MOST:
+        if len(paths) < ALONE:
             for path in paths:
                 yield _attempt(open_one, path)
             return
         # so many datasets had better share what they can
         unpacker = Unpacker(shared=shared)
-        for begin in range(0, len(paths), MOST // 2):
-            part = paths[begin : begin + MOST // 2]
+        for begin in range(0, len(paths), HERE):
+            part = paths[begin : begin + HERE]
             yield from _sharing(part, _attempts(open_one, part, stop), unpacker)
 
 
