@@ -13,11 +13,10 @@ import pytest
 import xarray as xr
 
 import intarsia
-from intarsia.errors import IntarsiaError
 from tests import oracle
 from tests.check import check_chains, is_virtual, tolerant
 from tests.compare import assert_identical, differences
-from tests.oracle import OracleError, OraclePool, Question
+from tests.oracle import OraclePool, Question
 from tests.real import real_file, real_files
 from tests.unlike import (
     Attribute,
@@ -53,45 +52,19 @@ def _groups(path: Path) -> list[str]:
     return found
 
 
-def _needs_plugin(path: Path) -> bool:
-    """Whether a variable has a filter that HDF5 has only where a plug-in is installed."""
-    return path.name.startswith("hdf5_compression_")
-
-
 @pytest.mark.parametrize("path", real_files("hdf5/*"))
-def test_every_variable_is_xarrays_or_refused_by_name(path: Path, pool: OraclePool) -> None:
-    read = refused = 0
+def test_every_variable_is_xarrays(path: Path, pool: OraclePool) -> None:
     for group in _groups(path):
         arguments: dict[str, Any] = {"group": group}
         with tolerant():
             ds = intarsia.open_dataset(path, **arguments)
-        try:
-            expected = pool.ask(Question(str(path), arguments))
-        except OracleError:
-            expected = None  # one of its variables needs a plug-in
-        names = list(ds.variables)
-        if expected is not None:
-            assert set(names) == set(expected.variables)
-            assert ds.attrs.keys() == expected.attrs.keys()
-        for name in names:
-            try:
-                one = ds[[name]].load()
-            except IntarsiaError as error:
-                assert str(name) in str(error)
-                assert path.name in str(error)
-                refused += 1
-                continue
-            read += 1
-            if expected is None:
-                others = [n for n in names if n != name]
-                theirs = pool.ask(Question(str(path), arguments | {"drop_variables": others}))
-            else:
-                theirs = expected
-            wanted = theirs[[name]]
+        expected = pool.ask(Question(str(path), arguments))
+        assert set(ds.variables) == set(expected.variables)
+        assert ds.attrs.keys() == expected.attrs.keys()
+        for name in list(ds.variables):
+            one, wanted = ds[[name]].load(), expected[[name]]
             assert set(one.coords) == set(wanted.coords)
             assert_identical(one, wanted)
-    if not _needs_plugin(path):
-        assert refused == 0, f"{refused} of {read + refused} variables were refused"
 
 
 @pytest.mark.parametrize("path", real_files("hdf5/*"))
@@ -107,11 +80,7 @@ def test_every_variable_is_xarrays_or_refused_by_name(path: Path, pool: OraclePo
 def test_with_other_options(path: Path, pool: OraclePool, arguments: dict[str, Any]) -> None:
     with tolerant():
         ds = intarsia.open_dataset(path, **arguments)
-    if _needs_plugin(path):
-        with pytest.raises(IntarsiaError, match=r"data.*hdf5_compression_"):
-            ds.load()
-    else:
-        assert_identical(ds, pool.ask(Question(str(path), arguments)))
+    assert_identical(ds, pool.ask(Question(str(path), arguments)))
 
 
 @pytest.mark.parametrize("path", real_files("hdf5/*.nc"))

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import intarsia
-from intarsia.errors import CorruptFile, UnsupportedError, UpstreamFault
+from intarsia.errors import CorruptFile, SourceMissing, UnsupportedError, UpstreamFault
 
 NESTED: dict[str, Any] = {"combine": "nested", "concat_dim": "time"}
 
@@ -49,11 +49,12 @@ def test_a_cast_that_is_not_allowed(paths: list[str]) -> None:
 def test_paths_that_are_none(paths: list[str]) -> None:
     with pytest.raises(TypeError, match="pathlib"):
         intarsia.open_dataset(b"a.nc")  # type: ignore[arg-type]
-    for url in ("https://example.com/a.nc", "s3://bucket/a.nc", "file:///a.nc"):
-        with pytest.raises(UnsupportedError, match="only local paths"):
-            intarsia.open_dataset(url)
-        with pytest.raises(UnsupportedError, match="only local paths"):
-            intarsia.open_mfdataset([paths[0], url], **NESTED)
+    with pytest.raises(UnsupportedError, match="nothing reads ftp://"):
+        intarsia.open_dataset("ftp://example.com/a.nc")
+    with pytest.raises(UnsupportedError, match="nothing reads ftp://"):
+        intarsia.open_mfdataset([paths[0], "ftp://example.com/a.nc"], **NESTED)
+    with pytest.raises(SourceMissing):
+        intarsia.open_dataset("file:///nowhere/a.nc")
 
 
 def test_nesting_that_does_not_fit(paths: list[str]) -> None:
