@@ -143,6 +143,8 @@ class Server:
             answer = self.fault(request, answer)
         await asyncio.sleep(self.latency + answer.delay)
         headers = {"Content-Length": str(len(answer.body)), **answer.headers}
+        if "Transfer-Encoding" in headers:  # which tells where the body ends
+            del headers["Content-Length"]
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")

@@ -44,7 +44,7 @@ class TestHTTP(FetcherContract):
 
 
 class TestWeakTags(TestHTTP):
-    """Tags that vouch for no bytes: the time counts."""
+    """Tags that vouch for less than each byte: the time counts, too."""
 
     etag = 'W/"1"'
 

@@ -249,6 +249,65 @@ def test_answers_that_are_not_what_they_say(
     assert error.value.url == source.url
 
 
+def _no_length(request: Request, answer: Answer) -> Answer:
+    answer.headers["Transfer-Encoding"] = "chunked"
+    answer.body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(answer.body), answer.body)
+    return answer
+
+
+def _multipart(request: Request, answer: Answer) -> Answer:
+    answer.body = b"--B\r\nContent-Range: bytes 100-149/10000\r\n\r\n" + answer.body + b"\r\n--B--"
+    answer.headers["Content-Type"] = "multipart/byteranges; boundary=B"
+    del answer.headers["Content-Range"]
+    return answer
+
+
+def _with(**headers: str) -> Callable[[Request, Answer], Answer]:
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda request, answer: Answer(206, answer.headers | said, answer.body)
+
+
+def _status(status: int, **headers: str) -> Callable[[Request, Answer], Answer]:
+    return lambda request, answer: Answer(status, headers)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (_other_range, "other bytes than it was asked for"),
+        (_no_range, "does not say which bytes"),
+        (_no_size, "does not say which bytes"),
+        (_multipart, "does not say which bytes"),
+        (_no_length, "does not say how long"),
+        (_with(Last_Modified="yesterday"), "a modification time that is none"),
+        (_with(ETag='"\xff"'), "headers are no text"),
+        (_with(**{f"x{n}": "y" * 60_000 for n in range(20)}), "is no HTTP, or too much"),
+        (_status(302), "leads nowhere"),
+        (_status(302, Location="file:///etc/passwd"), "leads nowhere"),
+        (_status(304), "with status 304$"),
+        (_status(410), "does not exist"),
+        (_status(500), "with status 500, again and again"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_answer_is_said(
+    server: Server, fault: Callable[[Request, Answer], Answer], told: str
+) -> None:
+    """Also where the URL has words in it that errors have."""
+    source, _ = head(server.put("redirect/IncompleteMessage/a.nc", DATA), None, 1)
+    server.fault = fault
+    with pytest.raises(SourceError) as error:
+        read(source)
+    assert re.search(told, error.value.reason), error.value.reason
+    assert error.value.url == source.url
+
+
+def test_who_has_no_tag_can_not_miss_it(server: Server) -> None:
+    url = server.put("a.nc", DATA)
+    server.fault = _status(412)
+    with pytest.raises(SourceUnreadable, match="status 412"):
+        head(url, None, 1)
+
+
 # -- objects that change -------------------------------------------------------------------------
 
 
@@ -304,6 +363,37 @@ def test_a_tag_that_is_kept_back_later(server: Server, source: Source) -> None:
     server.fault = mute
     with pytest.raises(SourceChanged, match="entity tag"):
         read(source)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "same"),
+    [
+        ('W/"a"', 'W/"a"', True),
+        ('W/"a"', '"a"', True),  # it was young when it was scanned
+        ('W/"a"', None, True),
+        ('W/"a"', 'W/"b"', False),
+        ('W/"a"', '"b"', False),
+        ('"a"', 'W/"a"', False),
+        (None, '"b"', True),
+    ],
+)
+def test_tags_beside_a_time_that_stays(
+    server: Server, first: str | None, later: str | None, same: bool
+) -> None:
+    """Times are told in seconds: within one, only the tag tells two objects apart."""
+    source, _ = head(server.put("a.nc", DATA, etag=first), None, 1)
+    server.put("a.nc", DATA, etag=later)
+
+    def deaf(request: Request, answer: Answer) -> Answer:
+        request.headers.pop("if-match", None)
+        return server.answer(request)
+
+    server.fault = deaf
+    if same:
+        assert read(source) == [DATA[100:150]]
+    else:
+        with pytest.raises(SourceChanged, match="entity tag"):
+            read(source)
 
 
 def test_each_answer_is_looked_at(server: Server, source: Source) -> None:

@@ -2,8 +2,9 @@
 
 A source is pinned by what the response to its first request said: size, entity tag, modification
 time. Every later response is compared with that. A strong tag also goes with each request
-(``If-Match``), so that a server that minds it answers nothing else. Weak tags vouch for no bytes:
-size and time count there, and the tag only where there is no time.
+(``If-Match``), so that a server that minds it answers nothing else. A weak tag (``W/``) vouches for
+less than each byte, but another one is of something else: it is compared without its mark, which
+servers drop when a file has not changed for a while.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def _changes(source: Source, answer: Answer) -> list[str]:
     if is_strong(source.etag):
         if answer.etag != source.etag:
             changes.append("its entity tag is another")
-    elif source.etag and source.mtime_ns < 0 and answer.etag != source.etag:
+    elif source.etag and (answer.etag or source.mtime_ns < 0) and not _alike(source, answer):
         changes.append("its entity tag is another")
     if source.mtime_ns >= 0 and answer.mtime_ns != source.mtime_ns:
         now = "is not told" if answer.mtime_ns < 0 else f"is {seconds(answer.mtime_ns)}"
@@ -177,6 +178,11 @@ def _changes(source: Source, answer: Answer) -> list[str]:
             f"its modification time was {seconds(source.mtime_ns)} and {now} (seconds since 1970)"
         )
     return changes
+
+
+def _alike(source: Source, answer: Answer) -> bool:
+    """Whether the tags are, but for what they vouch for."""
+    return (answer.etag or "").removeprefix("W/") == (source.etag or "").removeprefix("W/")
 
 
 _samples: dict[tuple[str, Access | None, int, int, str | None], str] = {}

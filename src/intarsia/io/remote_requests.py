@@ -144,7 +144,7 @@ def fetch(
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - they have no common base
-        ours = _explained(error, url)
+        ours = _explained(error, url, conditional="if_match" in options)
     else:
         return Answer(data, size, _nanoseconds(meta.get("last_modified")), etag or None)
     raise ours
@@ -212,24 +212,65 @@ _IDENTITY = re.compile(
     r"token request|/latest/(api/token|meta-data)|169\.254\.169\.254|metadata\.google"
 )
 """In the text of errors of those services that a machine of a cloud asks who it is."""
-_KIND = re.compile(r"kind: (Timeout|Connect|Interrupted|Decode|Request)\b")
-_KINDS = {
-    "Timeout": "the server does not answer, or stops in the middle",
-    "Connect": "there is no connection to the server",
-    "Interrupted": "the server breaks its answers off",
-}
+
+_URLS = re.compile(r"[a-z]+://\S+")
+_ELSEWHERE = ("the server sends elsewhere, which leads nowhere", None)
+_REASONS: tuple[tuple[re.Pattern[str], tuple[str, str | None]], ...] = tuple(
+    (re.compile(pattern), (reason, remedy))
+    for pattern, reason, remedy in (
+        (
+            r"\bMissingContentLength\b",
+            "the server does not say how long its answer is (Content-Length)",
+            "what is made while it is sent has to be fetched first",
+        ),
+        (
+            r"\bUnexpectedRange\b",
+            "the server gives other bytes than it was asked for",
+            "something between here and the server may be at fault; fetch the file first",
+        ),
+        (
+            r"\b(NoContentRange|ParseContentRange)\b",
+            "the server does not say which bytes it gives (Content-Range)",
+            "something between here and the server may be at fault; fetch the file first",
+        ),
+        (r"\bInvalidLastModified\b", "the server tells a modification time that is none", None),
+        (r"\bBadHeader\b", "the server's headers are no text", None),
+        (
+            r"\bInvalidCertificate\b",
+            "the server's certificate is not valid, or vouched for by nobody known",
+            "name who vouches for it: storage_options={'root_certificate': PEM}",
+        ),
+        (r"tls handshake|\bInvalidMessage\b", "the server does not speak TLS", "http://, perhaps?"),
+        (r'"dns error"', "the name of the server is not known", None),
+        (r"\bkind: Redirect\b|\bBareRedirect\b|redirect without LOCATION", *_ELSEWHERE),
+        (r"\bkind: Timeout\b", "the server does not answer, or stops in the middle", None),
+        (r"\bkind: Connect\b", "there is no connection to the server", None),
+        (r"\bkind: Interrupted\b", "the server breaks its answers off", None),
+        (r"\bIncompleteMessage\b", "the server breaks off before it answers", None),
+        (r"\bParse\(", "what the server says is no HTTP, or too much of it", None),
+    )
+)
+"""What is found in a client's error, the first of these that is, and what it means."""
 
 
-def _explained(error: Exception, url: str) -> Exception:
-    """The error of ours that says what a client's error means."""
+def _explained(error: Exception, url: str, *, conditional: bool = False) -> Exception:
+    """The error of ours that says what a client's error means.
+
+    Parameters
+    ----------
+    error, url
+        Of the request.
+    conditional
+        Whether it was for an object with a certain tag.
+    """
     name, text = type(error).__name__, str(error)
     if _IDENTITY.search(text):
         return SourceUnreadable("no credentials are found", url=url, remedy=_remedy(url))
     found = _STATUS.search(text)
     status = int(found[1]) if found else None
-    if status == 416:
+    if status == 416 or (status is None and re.search(r"\bStartTooLarge\b", text)):
         return Unsatisfiable()
-    if status == 412 or name == "PreconditionError":
+    if conditional and (status == 412 or name == "PreconditionError"):
         return SourceChanged(
             "the source changed after it was scanned: its entity tag is another",
             url=url,
@@ -245,25 +286,30 @@ def _explained(error: Exception, url: str) -> Exception:
         return _refused(url, status)
     if name == "NotSupportedError" and "Range request not supported" in text:
         return RangesIgnored()
-    if "redirect" in text or (status is not None and 300 <= status < 400):
-        return SourceUnreadable(
-            "the server sends elsewhere, which leads nowhere",
-            url=url,
-            remedy=None
-            if family_of(url) == "http"
-            else "name the bucket's region or endpoint in storage_options",
-        )
+    if status is not None and 300 <= status < 400 and status != 304:
+        return _elsewhere(url)
     if status is not None:
-        often = status in (408, 429) or status >= 500
+        often = status in (408, 429) or 500 <= status < 600
         return SourceUnreadable(
             f"the server answers with status {status}" + (", again and again" if often else ""),
             url=url,
             remedy="try again later" if often else None,
         )
-    kind = _KIND.search(text)
-    reason = _KINDS.get(kind[1], "") if kind else ""
+    text = _URLS.sub("", text)  # which may hold any word
+    told = (meaning for pattern, meaning in _REASONS if pattern.search(text))
+    reason, remedy = next(told, (f"its client fails ({name})", None))
+    if reason == _ELSEWHERE[0]:
+        return _elsewhere(url)
+    return SourceUnreadable(f"the source can't be read: {reason}", url=url, remedy=remedy)
+
+
+def _elsewhere(url: str) -> SourceUnreadable:
     return SourceUnreadable(
-        f"the source can't be read: {reason or f'its client fails ({name})'}", url=url
+        _ELSEWHERE[0],
+        url=url,
+        remedy=None
+        if family_of(url) == "http"
+        else "name the bucket's region or endpoint in storage_options",
     )
 
 
