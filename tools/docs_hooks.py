@@ -83,8 +83,8 @@ PLACES: dict[str, Callable[[], str]] = {
     **{
         f"api: {name}": partial(docs_api.function, getattr(intarsia, name), f"intarsia.{name}")
         for name in (
-            *("open_dataset", "open_mfdataset", "open_datatree", "open_store"),
-            *("check", "verify"),
+            *("open_dataset", "open_mfdataset", "open_datatree", "from_virtualizarr"),
+            *("open_store", "check", "verify"),
         )
     },
     **{

@@ -142,3 +142,35 @@ def test_zarr_over_http_cant_be_listed(http: Server) -> None:
     with pytest.raises(IntarsiaError, match=r"a\.zarr") as caught:
         intarsia.open_dataset(f"{http.url}/a.zarr")
     assert isinstance(caught.value, FormatError) or "list" in str(caught.value)
+
+
+def test_references_here_lead_to_files_there(tmp_path: Path, s3: S3Server) -> None:
+    """What is said of how URLs are reached goes for those that a file of this machine names."""
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    s3.put("bucket/raw.bin", values.tobytes())
+    array = {
+        "shape": [3, 4], "chunks": [3, 4], "dtype": "<i4", "compressor": None, "filters": None,
+        "fill_value": None, "order": "C", "zarr_format": 2,
+    }  # fmt: skip
+    refs = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        "v/.zarray": json.dumps(array),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"]}),
+        "v/0.0": ["s3://bucket/raw.bin", 0, values.nbytes],
+    }
+    path = tmp_path / "refs.json"
+    path.write_text(json.dumps({"version": 1, "refs": refs}))
+    ds = intarsia.open_dataset(path, storage_options=s3.options)
+    np.testing.assert_array_equal(ds.v, values)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("suffix", [".nc", ".tif"])
+def test_options_for_urls_are_refused_where_nothing_names_one(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".tif":
+        path, _ = tiff(tmp_path)
+    else:
+        path = tmp_path / "a.nc"
+        xr.Dataset({"v": ("x", [1])}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match="is a path of this machine"):
+        intarsia.open_dataset(path, storage_options={"anon": True})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from intarsia.errors import UnsupportedError
 from intarsia.io.paths import is_url
 from intarsia.references import Access
 
-__all__ = ["FAMILIES", "HEADER", "access_of", "family_of"]
+__all__ = ["FAMILIES", "HEADER", "Way", "access_of", "family_of", "way_to"]
 
 FAMILIES = {
     "http": "http",
@@ -217,6 +218,39 @@ def access_of(
         return None
     options = _settled(family, storage_options)
     return _interned(tuple(sorted(options.items()))) if options else None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What a caller says of places that are not known before a file of this machine names them.
+
+    Parameters
+    ----------
+    storage_options, registry
+        As for `access_of`.
+    """
+
+    storage_options: Mapping[str, Any] | None
+    registry: Any
+
+    def __call__(self, place: str) -> Access | None:
+        """How one of them is reached."""
+        return access_of(place, self.storage_options, self.registry)
+
+
+def way_to(
+    place: str, storage_options: Mapping[str, Any] | None = None, registry: Any = None
+) -> Access | Way | None:
+    """How a place is reached, or, of a path of this machine, what it may name.
+
+    Parameters and errors are those of `access_of`, but that `storage_options` may be given with a
+    path: references in that file may lead to the network.
+    """
+    if is_url(place) or not (storage_options or registry is not None):
+        return access_of(place, storage_options, registry)
+    if storage_options and registry is not None:
+        raise ValueError("give storage_options or a registry, not both: a registry's stores know")
+    return Way(storage_options, registry)
 
 
 @lru_cache(256)

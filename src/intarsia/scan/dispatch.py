@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from intarsia.errors import UnsupportedError
+from intarsia.io.access import Way
 from intarsia.io.files import File, opened_file
 from intarsia.references import Access
 from intarsia.scan.protocol import Scanned
@@ -20,7 +20,7 @@ type Parser = Callable[..., Any]
 def scan(
     place: str,
     *,
-    access: Access | None = None,
+    access: Access | Way | None = None,
     parser: Parser | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
@@ -34,7 +34,7 @@ def scan(
     place
         Absolute path, or URL.
     access
-        How a URL is reached.
+        How a URL is reached, or URLs that a file of this machine names.
     parser
         Reads the file in place of our own scans.
     group, phony_dims, drop_variables, choices
@@ -61,7 +61,7 @@ def scan(
 def scan_groups(
     place: str,
     *,
-    access: Access | None = None,
+    access: Access | Way | None = None,
     parser: Parser | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
@@ -79,20 +79,29 @@ def scan_groups(
 
 
 def _with_scanner(
-    place: str, access: Access | None, parser: Parser | None, verb: str, told: dict[str, Any]
+    place: str, access: Access | Way | None, parser: Parser | None, verb: str, told: dict[str, Any]
 ) -> Any:
     found = folder_format(place) if parser is None else None
     pinned = None
     if parser is None and found is None:
-        with opened_file(place, access) as file:
+        with opened_file(place, None if isinstance(access, Way) else access) as file:
             found = format_of(bytes(file.read(0, min(HEAD, file.source.size))), place)
             if found is None:
+                _need_no_way(access, place)
                 return getattr(_scanner(file), verb)(file, **told)
             pinned = file.source
+    if found is not None and not found.made_before:
+        _need_no_way(access, place)
     from intarsia.scan import virtualizarr
 
     told |= {"access": access, "parser": parser, "found": found, "pinned": pinned}
     return getattr(virtualizarr, verb)(place, **told)
+
+
+def _need_no_way(access: Access | Way | None, place: str) -> None:
+    """Refuse options for URLs, as a file of this machine names none."""
+    if isinstance(access, Way):
+        access(place)
 
 
 def _scanner(file: File) -> Any:
@@ -105,9 +114,3 @@ def _scanner(file: File) -> Any:
     from intarsia.scan import hdf5  # h5py takes its time
 
     return hdf5
-
-
-def not_for_groups(phony_dims: str | None, url: str) -> None:
-    """Refuse arguments that are for HDF5 alone."""
-    if phony_dims is not None:
-        raise UnsupportedError("phony_dims= is for HDF5 files", url=url)

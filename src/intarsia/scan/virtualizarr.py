@@ -22,6 +22,7 @@ from intarsia.errors import (
     SourceMissing,
     UnsupportedError,
 )
+from intarsia.io.access import Way
 from intarsia.io.files import opened_file
 from intarsia.io.paths import is_url
 from intarsia.references import Access, Source, Sources
@@ -54,7 +55,7 @@ type Parser = Callable[..., Any]
 def scan(
     place: str,
     *,
-    access: Access | None = None,
+    access: Access | Way | None = None,
     parser: Parser | None = None,
     found: Format | None = None,
     pinned: Source | None = None,
@@ -98,7 +99,7 @@ def scan(
 def scan_groups(
     place: str,
     *,
-    access: Access | None = None,
+    access: Access | Way | None = None,
     parser: Parser | None = None,
     found: Format | None = None,
     pinned: Source | None = None,

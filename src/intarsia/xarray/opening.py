@@ -10,7 +10,7 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.cf import Options
-from intarsia.io.access import access_of
+from intarsia.io.access import way_to
 from intarsia.io.held import holding
 from intarsia.io.paths import local_path as local_path
 from intarsia.io.paths import place_of as place_of
@@ -46,11 +46,11 @@ def open_dataset(
     parser: Parser | None = None,
     containers: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Open one netCDF4 or HDF5 file, or one saved store, as a dataset with virtual variables.
+    """Open one file, or one saved store, as a dataset with virtual variables.
 
-    Of a file, the dataset equals ``xarray.open_dataset(filename_or_obj, engine="h5netcdf")``, bit
-    for bit; of a store, it equals the dataset that was saved. It can be combined with others
-    without being read.
+    Of a file, the dataset equals what xarray gives with the engine for its format (``"h5netcdf"``
+    for HDF5 and netCDF4, ``"scipy"`` for netCDF3, ``"zarr"``), bit for bit; of a store, it equals
+    the dataset that was saved. It can be combined with others without being read.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def open_dataset(
         As for `xarray.open_dataset`, with its defaults. A store holds what was decoded when its
         files were opened: for another decoding than that one, open the files again.
     phony_dims : {"sort", "access"}, optional
-        As for xarray's h5netcdf engine: how to name dimensions of plain HDF5 files.
+        Of HDF5 files, as for xarray's h5netcdf engine: how to name dimensions that have no names.
     loadable_variables : str or iterable of str, optional
         Names of variables to load besides those that always are: index coordinates, 0-d, time-like,
         string, bool, complex and compound variables; of a store, those that were copied into it.
@@ -97,7 +97,7 @@ def open_dataset(
     Raises
     ------
     SourceError, FormatError
-        If the file can't be read, or is no HDF5 file.
+        If the file can't be read, or is of no format that is known.
     StoreError
         If a store is damaged, or has no such group.
     UnsupportedError
@@ -143,7 +143,7 @@ def open_dataset(
             dataset = dataset_of(
                 scan(
                     path,
-                    access=access_of(path, storage_options, registry),
+                    access=way_to(path, storage_options, registry),
                     parser=parser,
                     group=group,
                     phony_dims=phony_dims,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from intarsia.cf import Options
-from intarsia.io.access import access_of
+from intarsia.io.access import way_to
 from intarsia.io.held import holding
 from intarsia.scan.dispatch import Parser, scan_groups
 from intarsia.xarray import accessor as accessor  # registers tree.intarsia
@@ -31,15 +31,15 @@ def open_datatree(
     create_default_indexes: bool = True,
     **open_kwargs: Any,
 ) -> xr.DataTree:
-    """Open all groups of a netCDF4 or HDF5 file, or of a saved store, as a tree.
+    """Open all groups of a file, or of a saved store, as a tree.
 
-    Of a file, the tree equals ``xarray.open_datatree(filename_or_obj, engine="h5netcdf")``, bit for
-    bit; of a store, it equals the tree, or the dataset, that was saved.
+    Of a file, the tree equals what ``xarray.open_datatree`` gives with the engine for its format,
+    bit for bit; of a store, it equals the tree, or the dataset, that was saved.
 
     Parameters
     ----------
     filename_or_obj : str or path
-        A local file or store.
+        A file, by its path or URL, or a store.
     chunks : int, dict, "auto" or None, default: None
         As for `open_dataset`.
     create_default_indexes : bool, default: True
@@ -126,7 +126,7 @@ def open_groups(
     with holding():
         scanned = scan_groups(
             path,
-            access=access_of(path, storage_options, registry),
+            access=way_to(path, storage_options, registry),
             parser=parser,
             group=group,
             phony_dims=phony_dims,
