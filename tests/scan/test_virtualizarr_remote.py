@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import rasterio
 import xarray as xr
 
 import intarsia
-from intarsia.errors import FormatError, IntarsiaError, SourceChanged, UnsupportedVariable
+from intarsia.errors import IntarsiaError, SourceChanged, UnsupportedError, UnsupportedVariable
 from intarsia.io.fetch import observe
 from tests.check import is_virtual
 from tests.compare import assert_identical
@@ -137,11 +138,42 @@ def test_references_from_the_network_stay_there(tmp_path: Path, http: Server) ->
     assert all("x-key" in request.headers for request in http.requests)
 
 
-def test_zarr_over_http_cant_be_listed(http: Server) -> None:
-    http.put("a.zarr/zarr.json", json.dumps({"zarr_format": 3, "node_type": "group"}).encode())
-    with pytest.raises(IntarsiaError, match=r"a\.zarr") as caught:
-        intarsia.open_dataset(f"{http.url}/a.zarr")
-    assert isinstance(caught.value, FormatError) or "list" in str(caught.value)
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_zarr_over_http_cant_be_listed(
+    tmp_path: Path, http: Server, version: Any, consolidated: bool
+) -> None:
+    """Whatever a web server answers who asks what it has: chunks would seem to be unwritten."""
+    from virtualizarr.parsers import ZarrParser
+
+    folder = tmp_path / "a.zarr"
+    dataset().to_zarr(folder, zarr_format=version, consolidated=consolidated)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            http.put(str(path.relative_to(tmp_path)), path.read_bytes())
+    told: dict[str, Any]
+    for told in ({}, {"parser": ZarrParser()}):
+        with pytest.raises(UnsupportedError, match="do not tell what they have"):
+            intarsia.open_dataset(f"{http.url}a.zarr", **told)
+
+
+def test_a_listing_without_the_array_itself_is_not_believed(tmp_path: Path, s3: S3Server) -> None:
+    folder = tmp_path / "a.zarr"
+    dataset().to_zarr(folder, zarr_format=2, consolidated=True)
+    url = upload(s3, folder, "unlisted/a.zarr")
+    for path in (folder / "a").rglob("*"):
+        s3.ask("DELETE", f"/bucket/unlisted/a.zarr/{path.relative_to(folder)}")
+    ds = intarsia.open_dataset(url, storage_options=s3.options)
+    with pytest.raises(UnsupportedVariable, match="metadata"):
+        ds.a.load()
+
+
+def test_refused_folders_tell_nothing_of_the_client(s3: S3Server) -> None:
+    options = s3.options | {"endpoint_url": s3.endpoint + "/nowhere"}
+    with pytest.raises(IntarsiaError) as caught:
+        intarsia.open_dataset("s3://bucket/a.zarr", storage_options=options)
+    assert "Debug source" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_references_here_lead_to_files_there(tmp_path: Path, s3: S3Server) -> None:

@@ -8,6 +8,7 @@ hold URLs with their signatures, and what the server chose to say.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -188,6 +189,41 @@ def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
     except Exception as error:  # noqa: BLE001 - they have no common base
         ours = _explained(error, folder)
     raise ours
+
+
+def objects_below(folder: str, access: Access | None) -> Iterator[tuple[str, int, int, str | None]]:
+    """Objects below a folder, which ends in ``/``, of a bucket: what a listing tells of them.
+
+    Yields
+    ------
+    tuple
+        Name below the folder; size; time in nanoseconds since 1970, of whole seconds, as
+        responses have it, or -1; entity tag.
+
+    Raises
+    ------
+    SourceMissing, SourceUnreadable
+        If it can't be listed.
+    """
+    record(folder, 0, 0)
+    client, prefix = client_of(folder, access)
+    try:
+        for batch in client.list(prefix=prefix or None):
+            for entry in batch:
+                name = str(entry["path"]).removeprefix(prefix)
+                time_ns = _nanoseconds(entry.get("last_modified")) // 10**9 * 10**9
+                yield name, int(entry["size"]), max(time_ns, -1), entry.get("e_tag")
+    except Exception as error:  # noqa: BLE001 - they have no common base
+        ours = _explained(error, folder)
+    else:
+        return
+    raise ours
+
+
+def raised_by_client(error: Exception, url: str) -> Exception | None:
+    """The error of ours that says what one means which passed through a library; None if not so."""
+    base = type(error).__module__.partition(".")[0]
+    return _explained(error, url) if base == "obstore" else None
 
 
 def past_the_end(url: str, offset: int, length: int, found: int | None = None) -> ShortRead:

@@ -286,6 +286,7 @@ def _parsed(
         if found is None:
             raise FormatError("no parser is known for this", url=place, remedy="give parser=")
         if found is ZARR:
+            places.check_listed()
             return Parsed(place, zarr_folder(places), found, places, None, (), (), ())
         if found in (KERCHUNK, PARQUET):
             where = _parts(group)
@@ -303,6 +304,8 @@ def _parsed(
             )
     else:
         found = format_of_parser(parser)
+        if found is ZARR:
+            places.check_listed()
     own = getattr(parser, "group", None)
     own = _parts(own) if isinstance(own, str) else ()
     at = own if _parts(group)[: len(own)] == own else ()

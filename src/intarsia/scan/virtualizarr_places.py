@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import SourceError, UnsupportedError
+from intarsia.errors import SourceError, SourceMissing, UnsupportedError
 from intarsia.io.access import family_of
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Access, Source, Sources
@@ -82,18 +82,55 @@ class Places:
     # -- what parsers need -----------------------------------------------------------------------
 
     def client(self) -> tuple[Any, str]:
-        """The client that reads the place, which is a URL, and what it calls it."""
-        from intarsia.io.remote_clients import client_of
+        """The client that reads the place, which is a URL, and what it calls it.
 
+        Raises
+        ------
+        UnsupportedError
+            In a forked process, in which it would wait for ever.
+        """
+        from intarsia.io.remote_clients import client_of
+        from intarsia.io.remote_relay import is_needed
+
+        if is_needed():
+            raise UnsupportedError(
+                "this process was forked from one that had read from the network, and such files "
+                "can't be opened in it",
+                url=self.place,
+                remedy="start processes by 'spawn' or 'forkserver', or open it before",
+            )
         return client_of(self.place, self.access)
+
+    def check_listed(self) -> None:
+        """Refuse a folder of a web server: where nothing is listed, nothing seems to be there.
+
+        Some answer WebDAV's way of asking by "not found", others tell one level of many. Both
+        would be taken for chunks that were never written.
+
+        Raises
+        ------
+        UnsupportedError
+            If it is one.
+        """
+        if not is_url(self.place):
+            return
+        client, _ = self.client()
+        if type(client).__name__ == "HTTPStore":
+            raise UnsupportedError(
+                "web servers do not tell what they have, and so not which chunks of a Zarr folder "
+                "there are",
+                url=self.place,
+                remedy="open it where it can be listed (s3://, ...), or by references of kerchunk",
+            )
 
     def text(self, key: str) -> bytes | None:
         """The bytes of a small object in the scanned folder; None where there is none."""
         if is_url(self.place):
-            client, base = self.client()
+            from intarsia.io.remote_requests import fetch
+
             try:
-                return bytes(client.get(f"{base.rstrip('/')}/{key}".lstrip("/")).bytes())
-            except FileNotFoundError:
+                return bytes(fetch(f"{self.place.rstrip('/')}/{key}", self.access, {}).data)
+            except SourceMissing:
                 return None
         try:
             with open(os.path.join(self.place, key), "rb") as file:

@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -79,6 +78,12 @@ def zarr_folder(places: Places) -> Folder:
     except IntarsiaError:
         raise
     except Exception as error:  # zarr and the stores below it raise what they like
+        if is_url(place):
+            from intarsia.io.remote_requests import raised_by_client
+
+            ours = raised_by_client(error, place)
+            if ours is not None:  # the client's own would tell too much
+                raise ours from None
         text = next(iter(str(error).splitlines()), "")
         raise FormatError(
             f"the Zarr metadata can't be read: {type(error).__name__}: {text}",
@@ -303,23 +308,13 @@ def _local(folder: str, before: str) -> Iterator[_Object]:
 
 
 def _remote(places: Places, base: str) -> Iterator[_Object]:
-    client, key = places.client()
-    prefix = "/".join(part for part in (key.strip("/"), base) if part) + "/"
-    try:
-        for batch in client.list(prefix=prefix):
-            for entry in batch:
-                yield _Object(
-                    str(entry["path"]).removeprefix(prefix),
-                    int(entry["size"]),
-                    _nanoseconds(entry.get("last_modified")),
-                    entry.get("e_tag"),
-                )
-    except Exception as error:  # of clients, which have errors of their own
-        text = next(iter(str(error).splitlines()), "")
-        raise SourceError(f"it can't be listed: {text}", url=places.place) from error
+    from intarsia.io.remote_requests import objects_below
 
-
-def _nanoseconds(time: datetime | None) -> int:
-    """Whole seconds, as responses tell it; 1970 means that it is not known."""
-    seconds = int(time.timestamp()) if time is not None else 0
-    return seconds * 10**9 if seconds > 0 else -1
+    folder = "/".join((places.place.rstrip("/"), *filter(None, [base]))) + "/"
+    places.client()  # which is not for every process
+    known = False
+    for key, size, mtime_ns, etag in objects_below(folder, places.access):
+        known |= key in ("zarr.json", ".zarray")
+        yield _Object(key, size, mtime_ns, etag)
+    if not known:  # no chunk would be there, either
+        raise FormatError(f"the listing of {folder} lacks the array's own metadata")
