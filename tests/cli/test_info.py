@@ -76,6 +76,7 @@ def test_json_for_programs(run: Run, store: Path) -> None:
             "location": "./",
             "access": {},
             "now": f"{store.parent}/",
+            "refused": None,
             "pin": "mtime",
             "sources": 3,
             "unpinned": 0,

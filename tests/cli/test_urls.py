@@ -6,11 +6,18 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import intarsia
+from intarsia.cli.info import printable
 from intarsia.cli.words import in_words
+from intarsia.errors import IntarsiaError, UnsafeStore
+from intarsia.store.objects import ROOT
+from intarsia.store.read import read
 from tests.cli.conftest import Ran
 from tests.io.http_server import Server, serving
+from tests.store.hostile.basics import sealed
 
 type Run = Callable[..., Ran]
 
@@ -60,10 +67,63 @@ def test_from_check_to_verify(run: Run, folder: Path, server: Server, urls: list
 def test_what_has_to_be_named(run: Run, server: Server, urls: list[str]) -> None:
     run("build", *urls, *HOW, "-o", "sst.intarsia")
     server.requests.clear()
-    for command in ("info", "verify"):
+    for command in ("explain", "verify"):
         ran = run(command, "sst.intarsia")
         assert ran.status == 1
         assert "say so: --container sst=PLACE" in ran.err
+    assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        (None, "is an address"),
+        ("http://server.lan/sst/", "is on a private network"),
+        ("http://data.example.org/sst/", "is not encrypted"),
+        ("https://me:pw@data.example.org/sst/", "has a user or password"),
+        ("ftp://data.example.org/sst/", "is reached by ftp"),
+        ("/etc/", "neither relative"),
+        ("../../../../../../../../../../../../../../../x/", None),
+        ("https://data.example.org/\x1b[2J/", "neither relative"),
+    ],
+)
+def test_what_a_store_must_not_reach_is_told(
+    run: Run, folder: Path, server: Server, urls: list[str], location: str | None, why: str | None
+) -> None:
+    """Who decides whether to trust a store wants to know what it says; nothing is read."""
+    run("build", *urls, *HOW, "-o", "sst.intarsia")
+    server.requests.clear()
+    said = f"{server.url}sst/"
+    if location is not None:
+        root = folder / "sst.intarsia" / ROOT
+        document = json.loads(root.read_bytes())
+        document["containers"][0]["location"] = location
+        root.write_bytes(sealed(document))
+        said = location
+    ran = run("info", "sst.intarsia")
+    assert (ran.status, ran.err) == (0, "")
+    assert printable(said) in ran.out
+    assert "\x1b" not in ran.out
+    (told,) = json.loads(run("info", "sst.intarsia", "--json").out)["containers"]
+    assert (told["name"], told["location"], told["sources"]) == ("sst", said, 3)
+    if why is None:
+        assert (told["now"], told["refused"]) == ("/x/", None)
+    else:
+        assert told["now"] is None
+        assert why in told["refused"]
+        assert "Refused, until you name it:" in ran.out
+        assert "--container sst=PLACE" in ran.out
+        with pytest.raises(UnsafeStore):
+            intarsia.open_dataset("sst.intarsia")
+    assert not server.requests
+
+
+def test_nothing_is_read_from_what_is_refused(run: Run, server: Server, urls: list[str]) -> None:
+    run("build", *urls, *HOW, "-o", "sst.intarsia")
+    server.requests.clear()
+    stored = read("sst.intarsia", refused={})
+    with pytest.raises(IntarsiaError, match="nothing reads"):
+        np.asarray(stored.group("/").variables["sst"].data)
     assert not server.requests
 
 
@@ -100,7 +160,7 @@ def test_secrets_are_used_and_not_shown(run: Run, server: Server, urls: list[str
             f"sst={server.url}sst",
         ),
     ]
-    assert [ran.status for ran in outs[:6]] == [0, 1, 0, 0, 0, 1]
+    assert [ran.status for ran in outs[:6]] == [0, 0, 0, 0, 0, 1]
     assert not any("s3cr3t" in ran.out + ran.err for ran in outs)
     assert {ran.status for ran in outs[6:]} == {2}
     (container,) = json.loads(outs[3].out)["containers"]

@@ -17,7 +17,7 @@ from intarsia.cli.places import (
     storage_options,
 )
 from intarsia.cli.words import in_words
-from intarsia.errors import IntarsiaError
+from intarsia.errors import IntarsiaError, StoreError
 from intarsia.io.sampling import UNKNOWN
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     --------
       intarsia info sst.intarsia
 
-      # where its sources are, and how they are reached, is in the table of containers; a place that
-      # the store must not reach by its own word has to be named
+      # where its sources are, and how they are reached, is in the table of containers; what the
+      # store must not reach by its own word is told there, too: to read from it, name it
       intarsia info sst.intarsia --container sst=http://server.lan/sst/
 
       # for a program
@@ -71,8 +71,9 @@ def run(args: argparse.Namespace) -> int:
     from intarsia.store.read import read  # heavy, and not needed for the help
 
     how = {"containers": containers(args), "storage_options": storage_options(args)}
+    refused: dict[str, StoreError] = {}
     try:
-        told = contents(read(args.store, **how))
+        told = contents(read(args.store, **how, refused=refused), refused)
     except IntarsiaError:
         raise
     except ValueError as error:  # which never tells what the options hold
@@ -80,15 +81,23 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(told, indent=2))
     else:
-        print(text(told, shutil.get_terminal_size((100, 24)).columns))
+        print(printable(text(told, shutil.get_terminal_size((100, 24)).columns)))
     return 0
 
 
 # -- what there is ---------------------------------------------------------------------------------
 
 
-def contents(stored: Stored) -> Json:
-    """What a store holds, as plain data; of its tables only what counts sources is read."""
+def contents(stored: Stored, refused: Mapping[str, StoreError]) -> Json:
+    """What a store holds, as plain data; of its tables only what counts sources is read.
+
+    Parameters
+    ----------
+    stored
+        The store.
+    refused
+        Its containers that it must not reach by its own word, and why.
+    """
     from intarsia.array.describing import encoding_text
     from intarsia.io.placing import without_secrets
     from intarsia.store.objects import open_objects
@@ -124,7 +133,8 @@ def contents(stored: Stored) -> Json:
                 "name": container.name,
                 "location": container.location,
                 "access": dict(container.access),
-                "now": without_secrets(location),
+                "now": None if container.name in refused else without_secrets(location),
+                "refused": _why(refused.get(container.name)),
                 "pin": pin,
                 "sources": owners.count(number),
                 "unpinned": loose.count(number),
@@ -136,6 +146,11 @@ def contents(stored: Stored) -> Json:
         "cases": {key: encoding_text(case) for key, case in stored.cases.items()},
         "opened_with": [_chosen(scan) for scan in sources.texts("scans")],
     }
+
+
+def _why(error: StoreError | None) -> str | None:
+    """Why a container is refused, and what to do about it."""
+    return None if error is None else "; ".join(filter(None, (error.reason, error.remedy)))
 
 
 def _unpinned(stored: Stored, table: Table, owners: Sequence[int]) -> list[int]:
@@ -267,7 +282,7 @@ def text(told: Mapping[str, Any], width: int = 100) -> str:
             (
                 one["name"],
                 one["location"],
-                in_words(one["now"]) or "./",
+                "refused" if one["now"] is None else in_words(one["now"]) or "./",
                 one["pin"] + (f", {one['unpinned']:,} by nothing" if one["unpinned"] else ""),
                 f"{one['sources']:,}",
                 ", ".join(map(_option, one["access"].items())),
@@ -276,6 +291,10 @@ def text(told: Mapping[str, Any], width: int = 100) -> str:
         ]
         last = None if any(row[-1] for row in rows) else -1
         parts.append(table(heads[:last], [row[:last] for row in rows], width))
+    refused = [one["refused"] for one in told["containers"] if one["refused"]]
+    if refused:
+        listed = [lines_of(in_words(why), width) for why in refused]
+        parts.append("\n".join(["Refused, until you name it:", *listed]))
     chosen = [json.dumps(one) for one in told["opened_with"] if one]
     if chosen:
         parts.append("\n".join(["Opened with:", *(lines_of(one, width) for one in chosen)]))
@@ -290,6 +309,19 @@ def text(told: Mapping[str, Any], width: int = 100) -> str:
         listed = [lines_of(in_words(note), width) for note in dict.fromkeys(notes)]
         parts.append("\n".join(["Notes:", *listed]))
     return "\n\n".join(parts)
+
+
+def printable(text: str) -> str:
+    r"""A text without what a terminal would obey: names in a store are a stranger's.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2J")
+    'a\\x1b[2J'
+    """
+    return "".join(
+        char if char == "\n" or char.isprintable() else repr(char)[1:-1] for char in text
+    )
 
 
 def _option(pair: tuple[str, Any]) -> str:

@@ -42,6 +42,9 @@ from intarsia.references import Access
 type IntArray = npt.NDArray[np.int64]
 type Texts = tuple[str | None, ...]
 
+NOWHERE = "refused://nowhere/"
+"""Where a container is that is refused: nothing reads such URLs."""
+
 MAX_CONTAINERS = 1_000
 MAX_KEY = MAX_LOCATION
 """Characters of a location or key."""
@@ -116,6 +119,7 @@ def resolve(
     *,
     storage_options: Mapping[str, Any] | None = None,
     registry: Any = None,
+    refused: dict[str, StoreError] | None = None,
 ) -> Places:
     """Where containers are, how they are reached, and what is checked of their sources.
 
@@ -131,6 +135,9 @@ def resolve(
     storage_options, registry
         How URLs are reached, as for `open_dataset`, for all that `overrides` say nothing of.
         Option by option, what the caller says goes before what the store says.
+    refused
+        Takes the containers that are refused, and why, where that is no error. They are nowhere
+        then, and nothing can be read from them.
 
     Raises
     ------
@@ -157,7 +164,15 @@ def resolve(
             remedy=f"there are: {', '.join(names) or 'none'}",
         )
     general = {"storage_options": storage_options, "registry": registry}
-    found = [_place(one, said.get(one.name, {}), general, store_url) for one in containers]
+    found: list[tuple[str, str, bool, Access | None]] = []
+    for one in containers:
+        try:
+            found.append(_place(one, said.get(one.name, {}), general, store_url))
+        except StoreError as error:
+            if refused is None or one.name in said:
+                raise
+            refused[one.name] = error
+            found.append((NOWHERE, one.pin, True, None))
     return Places(*zip(*found, strict=True)) if found else Places((), (), (), ())
 
 

@@ -58,6 +58,8 @@ class Stored:
     places
         Where containers are, and how they are reached, in place of all of these: what was found
         when this store was opened before.
+    refused
+        Takes the containers that are refused, which is no error then.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Stored:
         storage_options: Mapping[str, Any] | None = None,
         registry: Any = None,
         places: Places | None = None,
+        refused: dict[str, StoreError] | None = None,
     ) -> None:
         self.url = path
         self._objects = open_objects(path)
@@ -86,6 +89,7 @@ class Stored:
             containers,
             storage_options=storage_options,
             registry=registry,
+            refused=refused,
         )
         self._lock = RLock()
         self._sources: Sources | None = None
@@ -327,6 +331,7 @@ def read(
     containers: Overrides | None = None,
     storage_options: Mapping[str, Any] | None = None,
     registry: Any = None,
+    refused: dict[str, StoreError] | None = None,
 ) -> Stored:
     """Open a store, anew where it is replaced meanwhile. Only its root is read.
 
@@ -339,6 +344,9 @@ def read(
         ``pin``, ``storage_options`` and ``registry``.
     storage_options, registry
         How those in the network are reached that `containers` says nothing of.
+    refused
+        Takes the containers that the store must not reach by its own word, and why, for who wants
+        to know what it says of them. Nothing can be read from them.
 
     Raises
     ------
@@ -359,10 +367,10 @@ def read(
     told: dict[str, Any] = {"storage_options": storage_options, "registry": registry}
     for _ in range(ATTEMPTS - 1):
         try:
-            return Stored(place, containers, **told)
+            return Stored(place, containers, refused=refused, **told)
         except StoreReplaced:
             continue
-    return Stored(place, containers, **told)
+    return Stored(place, containers, refused=refused, **told)
 
 
 def read_group(path: str | os.PathLike[str], group: str = "/", **how: Any) -> tuple[Stored, Group]:
