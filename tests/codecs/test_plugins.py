@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import contextlib
 import random
+import shutil
 import struct
+import subprocess
 import threading
 import tracemalloc
 
@@ -13,9 +15,11 @@ import h5py
 import hdf5plugin
 import numpy as np
 import pytest
+import zarr
 from h5py import h5d, h5p, h5s, h5t
 from numcodecs import blosc, lz4, zstd
 
+import intarsia
 from intarsia.codecs import plugins
 from intarsia.codecs.filters import decode_filters
 from intarsia.codecs.hdf5_filters import native_codec
@@ -161,36 +165,161 @@ DATA = numbers("<i4", 64).tobytes()
 SKIPPABLE = struct.pack("<II", 0x184D2A50, 3) + b"abc"
 
 
-def frame(data, size):
-    """A zstd frame of one raw block, with a length of so many bytes, or none."""
+def block(data, kind=0, *, last=False, size=None):
+    """A block of a zstd frame: 0 raw, 1 one byte often, 2 compressed."""
+    size = len(data) if size is None else size
+    return (size << 3 | kind << 1 | last).to_bytes(3, "little") + data
+
+
+def frame(data, size, *blocks, window=0x50):
+    """A zstd frame with a length of so many bytes, or none; by default of one raw block."""
     flag = {0: 0, 2: 1, 4: 2, 8: 3}[size]
     told = (len(data) - (256 if size == 2 else 0)).to_bytes(size, "little") if size else b""
-    head = struct.pack("<IBB", 0xFD2FB528, flag << 6, 0x50) + told
-    return head + (len(data) << 3 | 1).to_bytes(3, "little") + data
+    head = struct.pack("<IBB", 0xFD2FB528, flag << 6, window) + told
+    return head + (b"".join(blocks) or block(data, last=True))
 
 
-@pytest.mark.parametrize("size", [2, 4, 8])
+def unstated(stored):
+    """A frame of libzstd's that says how much it holds, which says it no more."""
+    descriptor = stored[4]
+    assert not descriptor & 3  # no dictionary
+    single = descriptor >> 5 & 1
+    size = (single, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (1 - single)
+    window = bytes([0x88]) if single else stored[5:6]
+    return stored[:4] + bytes([descriptor & 0b100]) + window + stored[start + size :]
+
+
+@pytest.mark.parametrize("size", [0, 2, 4, 8])
 def test_zstd_frames_say_their_length_in_many_ways(size):
     data = DATA * 2
     assert bytes(plugins.unzstd(frame(data, size), len(data))) == data
 
 
-def test_zstd_is_as_strict_as_its_plug_in():
-    """The plug-in refuses frames without a length, and gives memory for the others."""
+EMPTY = bytes(zstd.compress(b""))
+
+
+def test_zstd_frames_one_after_another_are_joined():
+    """As by libzstd, and so zarr-python: which is asked."""
     good = bytes(zstd.compress(DATA))
-    for after in (b"", bytes(zstd.compress(b"")), SKIPPABLE):
-        assert bytes(plugins.unzstd(good + after, len(DATA))) == DATA
-    for wrong in (
-        frame(DATA, 0),
+    for stream in (
+        good + EMPTY,
+        good + SKIPPABLE,
         SKIPPABLE + good,
-        good + b"ab",
+        EMPTY + good,
+        frame(DATA, 0) + SKIPPABLE + frame(b"", 0) + EMPTY,
+        SKIPPABLE + SKIPPABLE + frame(DATA, 0),
         good + good,
+        good + frame(DATA, 0),
+        frame(DATA, 0) + good,
+        unstated(good) + SKIPPABLE + frame(DATA, 4) + unstated(good),
+    ):
+        held = bytes(zstd.decompress(stream))
+        assert set(held.split(DATA)) == {b""}
+        for exact in (True, False):
+            assert bytes(plugins.unzstd(stream, len(held), exact=exact)) == held
+        assert bytes(plugins.unzstd(stream, len(held) + 9, exact=False)) == held
+        for wrong in (len(held) - 1, len(held) + 1, 2 * len(held), len(held) - len(DATA) or 1):
+            with pytest.raises(ChunkError):
+                plugins.unzstd(stream, wrong)
+        with pytest.raises(ChunkError):
+            plugins.unzstd(stream, len(held) - 1, exact=False)
+        for cut in range(len(stream)):
+            with contextlib.suppress(ChunkError):
+                assert bytes(plugins.unzstd(stream[:cut], len(held))) == held
+                assert bytes(zstd.decompress(stream[:cut])) == held
+
+
+def test_what_is_no_zstd_frame():
+    good = bytes(zstd.compress(DATA))
+    for wrong in (
+        good + b"ab",
+        frame(DATA, 0) + b"abcd",
+        frame(DATA, 0, block(DATA)),  # no last one
+        frame(DATA, 0, block(DATA, 3, last=True)),
+        SKIPPABLE[:-1],
+        SKIPPABLE + good[:-1],
         good[:-1],
-        b"",
+        unstated(good)[:-1],
+        b"\x22\xb5\x2f\xfd" + good[4:],  # of a version before the standard
         DATA,
     ):
-        with pytest.raises(CorruptChunk):
-            plugins.unzstd(wrong, len(DATA))
+        for exact in (True, False):
+            with pytest.raises(CorruptChunk):
+                plugins.unzstd(wrong, len(DATA), exact=exact)
+    with pytest.raises(WrongLength):
+        plugins.unzstd(b"", len(DATA))
+
+
+def values_of(count):
+    rng = np.random.default_rng(count)
+    return np.cumsum(rng.integers(-3, 4, count)).astype("<i4")
+
+
+@pytest.mark.parametrize("count", [1, 100, 60_000, 300_000])
+@pytest.mark.parametrize("level", [1, 9, 19])
+def test_compressed_blocks_in_frames_without_a_length(count, level):
+    data = values_of(count).tobytes()
+    stored = unstated(bytes(zstd.compress(data, level, checksum=level == 9)))
+    assert bytes(zstd.decompress(stored)) == data
+    for exact in (True, False):
+        assert bytes(plugins.unzstd(stored, len(data), exact=exact)) == data
+    for wrong in (len(data) - 1, len(data) + 1, 100 * len(data) + (1 << 20)):
+        with pytest.raises(ChunkError):
+            plugins.unzstd(stored, wrong)
+    assert bytes(plugins.unzstd(stored, len(data) + 5000, exact=False)) == data
+    whole = (Codec.make("zstd"), Codec.make("zstd"))  # the second sees what the first one made
+    assert bytes(decode_filters(whole, frame(stored, 0), 0, len(data))) == data
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd")
+def test_frames_of_a_program_that_streams():
+    """It does not know how much there will be, so its frames don't say it."""
+    data = values_of(200_000).tobytes()
+    for options in ("-3", "-19", "-1 --no-check"):
+        command = ["zstd", "-c", *options.split()]
+        stored = subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+        assert not stored[4] >> 5  # no length
+        assert bytes(plugins.unzstd(stored, len(data))) == data
+
+
+def test_a_zarr_array_whose_frames_have_no_length(tmp_path):
+    values = values_of(40_000).reshape(200, 200)
+    array = zarr.create_array(
+        tmp_path / "a.zarr/v", shape=values.shape, chunks=(200, 100), dtype="<i4",
+        compressors=zarr.codecs.ZstdCodec(level=3), dimension_names=["y", "x"],
+    )  # fmt: skip
+    array[:] = values
+    zarr.open_group(tmp_path / "a.zarr")
+    for path in (tmp_path / "a.zarr/v/c/0").iterdir():
+        path.write_bytes(unstated(path.read_bytes()))
+    assert (zarr.open_array(tmp_path / "a.zarr/v")[:] == values).all()
+    with intarsia.open_dataset(tmp_path / "a.zarr") as dataset:
+        assert (dataset["v"].values == values).all()
+
+
+def test_streams_that_could_hold_gigabytes_take_no_memory():
+    """Runs and compressed blocks that hold 128 KiB each in a few bytes."""
+    run = block(b"\0", 1, size=128 << 10)
+    end = block(b"", last=True)
+    compressed = unstated(bytes(zstd.compress(bytes(1 << 20))))
+    first = compressed[6 : 6 + 3 + (int.from_bytes(compressed[6:9], "little") >> 3)]
+    first = bytes([first[0] & ~1]) + first[1:]
+    assert len(first) < 40
+    assert len(zstd.decompress(frame(b"", 0, first, end, window=0x88))) == 128 << 10
+    for stored in (frame(b"", 0, *[run] * 9999, end), frame(b"", 0, *[first] * 9999, end)):
+        for exact in (True, False):
+            tracemalloc.start()
+            with pytest.raises(ChunkError):
+                plugins.unzstd(stored, 1000, exact=exact)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+            tracemalloc.stop()
+    for many in ([block(b"")] * 5000, [SKIPPABLE] * 5000, [EMPTY] * 5000):
+        stored = frame(b"", 0, *many, end) if many[0] == block(b"") else b"".join(many)
+        with pytest.raises(CorruptChunk, match="too many empty blocks"):
+            plugins.unzstd(stored, 1000)
+    with pytest.raises(WrongLength, match="holds 0 to 131072 bytes, expected 1099511627776"):
+        plugins.unzstd(frame(b"", 0, first, end, window=0x88), 1 << 40)
 
 
 def framed(data, block):

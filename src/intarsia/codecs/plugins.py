@@ -4,7 +4,8 @@ Each is undone by the library of its format, or with NumPy, without HDF5 and its
 does with odd input is what the plug-in does (bytes after the end of an lz4, blosc, bzip2 or
 bitshuffle stream are ignored), or stricter: the plug-ins trust what a stream says of its length,
 and the one for zstd gives what memory held where a stream is broken. Here a stream that claims
-more than its chunk may decode to is refused before there is room for it.
+more than its chunk may decode to is refused before there is room for it. zstd is read as Zarr's
+libraries do, in whose files frames often don't say how much they hold; the plug-in refuses those.
 """
 
 # numcodecs has no types
@@ -31,20 +32,26 @@ type Decompress = Callable[[Any, Any], Any]
 
 ALIGNED = 8
 """Bitshuffle's blocks are of a multiple of so many elements."""
-_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_MAGIC, _ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
+_ZSTD_RUN, _ZSTD_COMPRESSED, _ZSTD_RESERVED = 1, 2, 3
+_ZSTD_BLOCK = 128 << 10
+_ZSTD_EMPTY, _ZSTD_LOOSE = 1000, 64 << 20
 _ZSTD_SIZES = (0, 2, 4, 8)
 _ZSTD_DICTIONARIES = (0, 1, 2, 4)
 _BLOSC_HEADER, _LZ4_HEADER = 16, 12
 
 
 def unzstd(data: Buffer, nbytes: int, *, exact: bool = True) -> Buffer:
-    """Decompress the zstd frame that says how much it holds.
+    """Decompress zstd frames (RFC 8878).
+
+    Writers that stream don't state how much a frame holds. What its blocks can hold at most is
+    told by their headers then, and is looked at before there is room for it.
 
     Parameters
     ----------
     data
-        The frame (RFC 8878). As the plug-in does, this needs a frame that states its length, and
-        ignores what frames after it hold only if that is nothing.
+        One frame or several, of which what they hold is joined, as libzstd and zarr-python do it.
+        Skippable frames may stand before, between and after them, and nothing else.
     nbytes
         Bytes it has to decompress to.
     exact
@@ -53,28 +60,116 @@ def unzstd(data: Buffer, nbytes: int, *, exact: bool = True) -> Buffer:
     Raises
     ------
     WrongLength
-        It says that it holds more, or fewer.
+        It holds more, or fewer.
     CorruptChunk
         It is broken, or no such frame.
     """
     view = memoryview(data).cast("B")
-    out = np.empty(_promised("zstd", _zstd_length(view), nbytes, exact), np.uint8)
-    _decompress("zstd", zstd.decompress, view, out)
-    return out
+    least, most = _zstd_extent(view, nbytes, exact=exact)
+    if exact or least == most:
+        out = np.empty(nbytes if exact else least, np.uint8)
+        _decompress("zstd", zstd.decompress, view, out)
+        return out
+    try:
+        held: bytes = zstd.decompress(view)
+    except (RuntimeError, ValueError) as error:
+        raise CorruptChunk(f"the zstd stream is broken ({error})") from error
+    _promised("zstd", len(held), nbytes, exact=False)
+    return held
 
 
-def _zstd_length(frame: memoryview) -> int:
-    """Bytes that a zstd frame says it holds, in the header of 6 to 18 bytes."""
-    if len(frame) < 6 or int.from_bytes(frame[:4], "little") != _ZSTD_MAGIC:
+def _zstd_extent(view: memoryview, nbytes: int, *, exact: bool) -> tuple[int, int]:
+    """Bytes that zstd frames hold at least and at most, if they may.
+
+    Where the length is to be `nbytes`, that lies between both. (Decoding takes no more then, as it
+    is into room of that size.) Else they hold that at most; and where only a bound is known, it is
+    at most eight times that and 64 MiB, as decoding makes the room that it needs. (A bound is not
+    close: libzstd cuts what is 128 KiB, the most that a block may hold, into up to 196 blocks.)
+    """
+    least = most = position = 0
+    allowed = nbytes + _ZSTD_EMPTY  # blocks: empty ones must not take for ever
+    while position < len(view) and least <= nbytes:
+        magic = int.from_bytes(view[position : position + 4], "little")
+        if magic & ~0xF == _ZSTD_SKIPPABLE:
+            position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
+            allowed = _zstd_fewer(allowed)
+            continue
+        start, stated, largest, checksum = _zstd_header(view, position)
+        if exact and least == 0 and stated == nbytes:
+            return nbytes, nbytes  # decoding fails where more follows that is not empty
+        position, low, high, allowed = _zstd_blocks(view, start, largest, allowed)
+        position += checksum
+        least += low if stated is None else stated
+        most += high if stated is None else stated
+    if position > len(view):
+        raise CorruptChunk("the zstd stream is cut short")
+    if least > nbytes or (exact and most < nbytes):
+        much = f"{least} bytes" if least == most else f"{least} to {most} bytes"
+        limit = "" if exact else "at most "
+        raise WrongLength(f"the zstd stream holds {much}, expected {limit}{nbytes}")
+    if not exact and least < most and most > 8 * nbytes + _ZSTD_LOOSE:
+        raise WrongLength(f"the zstd stream may hold {most} bytes, expected at most {nbytes}")
+    return least, most
+
+
+def _zstd_header(view: memoryview, begin: int) -> tuple[int, int | None, int, int]:
+    """Where the blocks of a frame begin, the bytes it says it holds, a block at most, a checksum.
+
+    The header has 6 to 18 bytes.
+    """
+    head = view[begin : begin + 18]
+    if len(head) < 6 or int.from_bytes(head[:4], "little") != _ZSTD_MAGIC:
         raise CorruptChunk("the chunk is not a zstd frame")
-    descriptor = frame[4]
+    descriptor = head[4]
     single = descriptor >> 5 & 1
     size = _ZSTD_SIZES[descriptor >> 6] or single
-    begin = 5 + (1 - single) + _ZSTD_DICTIONARIES[descriptor & 3]
-    field = frame[begin : begin + size]
-    if not size or len(field) < size:
-        raise CorruptChunk("the zstd frame does not say how many bytes it holds")
-    return int.from_bytes(field, "little") + (256 if size == 2 else 0)
+    start = 5 + (1 - single) + _ZSTD_DICTIONARIES[descriptor & 3]
+    field = head[start : start + size]
+    if len(field) < size:
+        raise CorruptChunk("the zstd stream is cut short")
+    stated = int.from_bytes(field, "little") + (256 if size == 2 else 0) if size else None
+    if single and stated is not None:
+        window = stated
+    else:
+        base = 1 << 10 + (head[5] >> 3)
+        window = base + base // 8 * (head[5] & 7)
+    return begin + start + size, stated, min(window, _ZSTD_BLOCK), 4 * (descriptor >> 2 & 1)
+
+
+def _zstd_blocks(
+    view: memoryview, position: int, largest: int, allowed: int
+) -> tuple[int, int, int, int]:
+    """Where the blocks of a frame end, what they hold at least and at most, blocks still allowed.
+
+    Parameters
+    ----------
+    view, position
+        Where they begin.
+    largest
+        Bytes that a compressed one holds at most.
+    allowed
+        How many there may be.
+    """
+    least = most = 0
+    while True:
+        head = int.from_bytes(view[position : position + 3], "little")
+        if position + 3 > len(view):
+            raise CorruptChunk("the zstd stream is cut short")
+        last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        if kind == _ZSTD_RESERVED:
+            raise CorruptChunk("the zstd stream has a block of no known kind")
+        allowed = _zstd_fewer(allowed)
+        position += 3 + (1 if kind == _ZSTD_RUN else size)
+        least += 0 if kind == _ZSTD_COMPRESSED else size
+        most += largest if kind == _ZSTD_COMPRESSED else size
+        if last:
+            return position, least, most, allowed
+
+
+def _zstd_fewer(allowed: int) -> int:
+    if allowed <= 0:
+        raise CorruptChunk("the zstd stream has too many empty blocks")
+    return allowed - 1
 
 
 def unblosc(data: Buffer, nbytes: int, *, exact: bool = True) -> Buffer:
@@ -252,7 +347,7 @@ def _blocks(name: str, view: memoryview, out: Bytes, block: int, *, raw: bool = 
             struct.pack_into("<I", view, position, into.size)
             _decompress(name, lz4.decompress, view[position:end], into)
         else:
-            _promised(name, _zstd_length(view[start:end]), into.size, exact=True)
+            _zstd_extent(view[start:end], into.size, exact=True)
             _decompress(name, zstd.decompress, view[start:end], into)
         position = end
     return position
