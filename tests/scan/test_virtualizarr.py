@@ -276,6 +276,84 @@ def test_references_with_columns_first(tmp_path: Path) -> None:
     assert intarsia.open_dataset(path).v.isnull().values.tolist() == (values == 0).tolist()
 
 
+def templated(folder: Path, templates: Any, *urls: str, **more: Any) -> Path:
+    """References to an array of which each chunk has a URL, and one that is inlined."""
+    array = {"zarr_format": 2, "shape": [2 * len(urls) + 2], "chunks": [2], "dtype": "<i4"}
+    array |= {"fill_value": 0, "filters": None, "compressor": None, "order": "C"}
+    refs: dict[str, Any] = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        ".zattrs": json.dumps({"title": "{{u}} is not replaced here, {{ nor }} {{this(1)}}"}),
+        "v/.zarray": json.dumps(array),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["x"]}),
+        **{f"v/{number}": [url, 8 * number, 8] for number, url in enumerate(urls)},
+        f"v/{len(urls)}": "{{u}}45}",
+    }
+    path = folder / "refs.json"
+    path.write_text(json.dumps({"version": 1, "templates": templates, "refs": refs} | more))
+    return path
+
+
+def test_references_with_templates(tmp_path: Path) -> None:
+    """fsspec is asked twice: it has a simple way, and one that allows spaces."""
+    pytest.importorskip("jinja2")
+    values = np.arange(100, 120, dtype="<i4")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.bin").write_bytes(values.tobytes())
+    (tmp_path / "b{c}.bin").write_bytes(values[::-1].tobytes())
+    told = {"u": f"file://{tmp_path}", "dir_2": "in", "name": "a.bin", "unused": ""}
+    plain = (
+        "{{u}}/in/a.bin",
+        f"file://{tmp_path}/in/a.bin",
+        f"file://{tmp_path}/b{{c}}.bin",
+        "{{u}}/{{dir_2}}/{{name}}",
+    )
+    spaced = (*plain, "{{ u }}/{{dir_2 }}/a.bin", "{{  u}}/{{ dir_2 }}/{{ name}}")
+    for simple, urls in ((True, plain), (False, plain), (False, spaced)):
+        path = templated(tmp_path, told, *urls, gen=[])
+        ds = intarsia.open_dataset(path, mask_and_scale=False)
+        assert is_virtual(ds, "v")
+        options: dict[str, Any] = {"storage_options": {"simple_templates": simple}}
+        options |= {"chunks": None, "mask_and_scale": False}
+        with xr.open_dataset(str(path), engine="kerchunk", **options) as theirs:
+            assert_identical(ds, theirs.load())
+        assert ds.v.values[:2].tolist() == [100, 101]
+        assert ds.v.values[4:6].tolist() == [115, 114]
+        assert "{{u}}" in ds.attrs["title"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "url", "told"),
+    [
+        ({"u": "a{{c}}"}, "{{u(c=1)}}/a", "the template 'u'"),
+        ({"u": "a{c}"}, "{{u}}/a", "the template 'u'"),
+        ({"u": 3}, "{{u}}/a", "the template 'u'"),
+        (["u"], "{{u}}/a", "no table"),
+        ({"u": "x"}, "{{v}}/a", "the template 'v', which is not there"),
+        ({"u": "x"}, "{{u}}/{{u + u}}", "more than names"),
+        ({"u": "x"}, "{{u(1)}}", "more than names"),
+        ({"u": "x"}, "{{u.__class__}}", "more than names"),
+        ({"u": "x"}, "{{u|upper}}", "more than names"),
+        ({"u": "x"}, "{{u}}/{a}", "more than names"),
+        ({"u": "x"}, "{{u}}}", "more than names"),
+        ({"u": "x"}, "{{{u}}}", "more than names"),
+        ({"u": "x"}, "{{u", "more than names"),
+        ({"u": "x"}, "{% if u %}a{% endif %}", "more than names"),
+        ({"u": "x"}, "{{u}}{# no #}", "more than names"),
+    ],
+)
+def test_templates_that_are_not_plain(tmp_path: Path, templates: Any, url: str, told: str) -> None:
+    with pytest.raises(FormatError, match=r"templates.*refs\.json") as caught:
+        intarsia.open_dataset(templated(tmp_path, templates, url))
+    assert told in str(caught.value)
+    assert "ReferenceFileSystem" in str(caught.value)
+
+
+def test_rules_that_make_references(tmp_path: Path) -> None:
+    gen = [{"key": "v/{{i}}", "url": "{{u}}", "dimensions": {"i": {"stop": 2}}}]
+    with pytest.raises(FormatError, match="'gen', rules that make them"):
+        intarsia.open_dataset(templated(tmp_path, {}, gen=gen))
+
+
 def test_references_to_what_is_not_there(tmp_path: Path) -> None:
     paths = months(tmp_path, 2)
     refs = tmp_path / "refs.json"

@@ -10,6 +10,7 @@ way to a group takes the group's name out of all texts, attributes and inlined b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ from intarsia.scan.virtualizarr_places import Places, url_of
 
 __all__ = ["Refs", "kerchunk_refs"]
 
+TEMPLATE = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
+"""Where the text of a template goes."""
 MARKS = (".zgroup", "zarr.json")
 """Names of the metadata of groups, in Zarr v2 and v3; in v3 also of arrays."""
 
@@ -128,10 +131,51 @@ def kerchunk_refs(found: Format, places: Places) -> Refs:
     refs: Any = told.get("refs", told) if isinstance(told, dict) else None
     if not isinstance(refs, dict) or not any(key.rpartition("/")[2] in MARKS for key in refs):
         raise FormatError("this JSON holds no references of kerchunk", url=places.place)
-    if "templates" in told or "gen" in told:
-        raise FormatError(
-            "its references have templates, which are not read",
-            url=places.place,
-            remedy="write them out: fsspec's ReferenceFileSystem can",
-        )
-    return Refs(places.place, cast("dict[str, Any]", refs))
+    found_refs = cast("dict[str, Any]", refs)
+    if refs is not told and told.get("gen"):
+        raise _not_plain("'gen', rules that make them", places)
+    if refs is not told and told.get("templates"):
+        found_refs = dict(_written_out(found_refs, told["templates"], places))
+    return Refs(places.place, found_refs)
+
+
+def _written_out(refs: dict[str, Any], templates: Any, places: Places) -> Iterator[tuple[str, Any]]:
+    """References whose URLs have the texts that templates stand for.
+
+    Only what is plain is read: a template is a text without braces, and stands in a URL as
+    ``{{name}}``. Nothing is evaluated. Texts that hold data are left as they are, as by fsspec.
+    """
+    if not isinstance(templates, dict):
+        raise _not_plain("'templates' that are no table", places)
+    texts = cast("dict[str, Any]", templates)
+    for name, text in texts.items():
+        if not isinstance(text, str) or "{" in text or "}" in text:
+            raise _not_plain(f"the template {name!r}, which is no plain text", places)
+
+    def text_of(found: re.Match[str]) -> str:
+        text = texts.get(found[1])
+        if text is None:
+            raise _not_plain(f"the template {found[1]!r}, which is not there", places)
+        return text
+
+    urls: dict[str, str] = {}
+    for key, value in refs.items():
+        if not isinstance(value, list) or not value or not isinstance(value[0], str):
+            yield key, value
+            continue
+        url = value[0]
+        if url not in urls:
+            rest = TEMPLATE.sub("", url)
+            more = ("{{", "{%", "{#") if rest == url else "{}"
+            if any(one in rest for one in more):
+                raise _not_plain(f"the URL {url[:100]!r}, which has more than names", places)
+            urls[url] = TEMPLATE.sub(text_of, url)
+        yield key, [urls[url], *cast("list[Any]", value)[1:]]
+
+
+def _not_plain(what: str, places: Places) -> FormatError:
+    return FormatError(
+        f"its references have {what}; of templates only plain texts are read",
+        url=places.place,
+        remedy="write them out: fsspec's ReferenceFileSystem can",
+    )
