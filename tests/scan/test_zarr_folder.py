@@ -167,6 +167,107 @@ def test_codecs_of_version_2(tmp_path: Path, name: str, fill: Any, dtype: str) -
     same(path)
 
 
+FILTERS = {  # each sees memory as the type that it is told, and not as that of the array
+    "delta": lambda dtype: [numcodecs.Delta(dtype)],
+    "delta as floats": lambda dtype: [numcodecs.Delta(dtype, astype=">f8")],
+    "astype": lambda dtype: [numcodecs.AsType(">f8", dtype)],
+    "astype, little": lambda dtype: [numcodecs.AsType("<f8", dtype)],
+    "scaled": lambda dtype: [numcodecs.FixedScaleOffset(2, 4, dtype, astype=">i2")],
+    "scaled, little": lambda dtype: [numcodecs.FixedScaleOffset(2, 4, dtype, astype="<i2")],
+    "quantized": lambda dtype: [numcodecs.Quantize(2, dtype)],
+    "quantized as doubles": lambda dtype: [numcodecs.Quantize(2, dtype, astype=">f8")],
+    "two": lambda dtype: [numcodecs.Delta(dtype), numcodecs.AsType(">f8", dtype)],
+    "two, and shuffle": lambda dtype: [
+        numcodecs.AsType("<f8", dtype),
+        numcodecs.Delta("<f8"),
+        numcodecs.Shuffle(8),
+    ],
+    "rounded": lambda dtype: [numcodecs.BitRound(9)],
+}
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", ["<i4", ">i4", "<f4", ">f4"])
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_of_version_2_that_have_types(
+    tmp_path: Path, name: str, dtype: str, order: Any
+) -> None:
+    if (name.startswith("quantized") and "i" in dtype) or (name == "rounded" and dtype != "<f4"):
+        pytest.skip("numcodecs can't write that")
+    path, refs = tmp_path / "a.zarr", tmp_path / "refs.json"
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v",
+        shape=SHAPE,
+        chunks=CHUNKS,
+        dtype=dtype,
+        filters=FILTERS[name](dtype),
+        compressors=numcodecs.Zlib(),
+        order=order,
+        fill_value=1,
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["t", "y", "x"]
+    array[:4] = values(dtype)[:4]
+    same(path)
+    told: dict[str, Any] = {".zgroup": (path / ".zgroup").read_text()}
+    for file in (path / "v").iterdir():
+        at = f"file://{file}"
+        size = file.stat().st_size
+        told[f"v/{file.name}"] = file.read_text() if file.name[0] == "." else [at, 0, size]
+    refs.write_text(json.dumps(told))
+    assert_identical(intarsia.open_dataset(refs), intarsia.open_dataset(path).load())
+
+
+def test_times_with_a_filter_of_integers(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v", shape=(5,), chunks=(2,), dtype="<M8[ns]", filters=[numcodecs.Delta("<i8")]
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    array[:] = np.arange(5).astype("M8[ns]")
+    same(path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step"),
+    [
+        (">i4", numcodecs.Delta("<i4")),
+        ("<i4", numcodecs.Delta("<i2")),
+        ("<f4", numcodecs.FixedScaleOffset(0, 1, "<i4")),
+        ("<i4", numcodecs.PackBits()),
+    ],
+)
+def test_filters_of_another_type_than_the_array(tmp_path: Path, dtype: str, step: Any) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v", shape=(8,), dtype=dtype, filters=[step]
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    with pytest.raises(UnsupportedVariable, match="its filter"):
+        intarsia.open_dataset(path).v.load()
+
+
+CUT: dict[str, Any] = {
+    "zlib": numcodecs.Zlib(),
+    "gzip": numcodecs.GZip(),
+    "lzma": numcodecs.LZMA(),
+    "bz2": numcodecs.BZ2(),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_streams_that_lack_only_their_checksum(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v", shape=(50,), dtype="<i4", filters=[numcodecs.Delta("<i4")], compressors=CUT[name]
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    array[:] = np.arange(50) ** 2
+    chunk = path / "v/0"
+    chunk.write_bytes(chunk.read_bytes()[:-2])
+    with pytest.raises(ChunkError, match="the stream ends after"):
+        intarsia.open_dataset(path).v.load()
+
+
 TYPES = {
     "unicode": np.array(["a", "bb", "ccc", "é"] * 3),
     "bytes": np.array([b"a", b"bb", b"c"] * 4),

@@ -267,6 +267,8 @@ def _inflated(stream: Any, data: Any, nbytes: int) -> bytes:
     out: bytes = stream.decompress(bytes(data), nbytes + 1)
     if len(out) > nbytes:
         raise WrongLength(f"the stream holds more than the expected {nbytes} bytes")
+    if not stream.eof:  # nor was its checksum looked at
+        raise CorruptChunk(f"the stream ends after {len(out)} of {nbytes} bytes")
     if len(out) < nbytes:
         raise WrongLength(f"the stream holds {len(out)} bytes, expected {nbytes}")
     return out

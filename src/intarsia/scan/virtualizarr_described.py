@@ -17,6 +17,7 @@ from intarsia.codecs.zarr_chain import metadata_json
 from intarsia.errors import FormatError, IntarsiaError, UnsupportedError
 from intarsia.scan.manifests import Manifest
 from intarsia.scan.virtualizarr_places import Places
+from intarsia.scan.virtualizarr_v2 import mended_chain
 
 __all__ = ["Described", "described", "fill_value_of", "grid_of", "regular"]
 
@@ -146,12 +147,10 @@ def described(
     else:
         if version_2.get("fill_value") is not None:  # which masks, in v2
             attrs["_FillValue"] = metadata.fill_value
-        backwards = list(range(len(shape)))[::-1]
-        transposed = any(codec.get("name") == "transpose" for codec in codecs)
-        if version_2.get("order") == "F" and len(shape) > 1 and not transposed:
-            codecs.insert(0, {"name": "transpose", "configuration": {"order": backwards}})
     dims = tuple((metadata.dimension_names or ()) if dims is None else dims)
     try:
+        if version_2 is not None:
+            codecs = mended_chain(codecs, version_2, len(shape))
         chunks = regular(told)
         manifest = _manifest(array.manifest, grid_of(shape, chunks), places)
     except (UnsupportedError, FormatError) as fault:

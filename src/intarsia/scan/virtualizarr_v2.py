@@ -3,6 +3,9 @@
 In v2, ``fill_value`` masks: xarray gives it as ``_FillValue``. VirtualiZarr makes v3 metadata of
 it, where it only stands for missing chunks, and of kerchunk's references drops ``order`` too. So
 the arrays' own ``.zarray`` is looked up again.
+
+Filters of v2 take and give memory, and each looks at it as the type that it is told; codecs of v3
+take and give elements of a type. `chain_of_v2` makes the chain of v3 in which each gets that type.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -11,16 +14,25 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
-from intarsia.errors import FormatError
+import numpy as np
+
+from intarsia.errors import FormatError, UnsupportedError
 from intarsia.io.files import File, opened_file
 from intarsia.scan.virtualizarr_formats import KERCHUNK, PARQUET, ZARR, ZIPPED, Format
 from intarsia.scan.virtualizarr_places import Places
 
-__all__ = ["Version2", "version_2"]
+__all__ = ["Version2", "chain_of_v2", "mended_chain", "version_2"]
+
+type Codec3 = dict[str, Any]
+
+ARRAY_CODECS = frozenset(
+    ("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "categorize")
+)
+"""Filters of numcodecs that take and give arrays."""
 
 
 class Version2:
@@ -74,6 +86,105 @@ def _of_zip(places: Places) -> dict[str, bytes]:
                 }
         except zipfile.BadZipFile as error:
             raise FormatError(f"this is no zip file ({error})", url=places.place) from error
+
+
+def chain_of_v2(
+    steps: Iterable[Mapping[str, Any]], order: str, dtype: np.dtype[Any], ndim: int
+) -> list[Codec3]:
+    """Filters and compressor of version 2 as a chain of version 3.
+
+    Parameters
+    ----------
+    steps
+        Their configurations, the compressor last.
+    order
+        ``"C"`` or ``"F"``.
+    dtype, ndim
+        Of the array.
+
+    Raises
+    ------
+    UnsupportedError
+        If that can't be said.
+    """
+    before: list[Codec3] = []
+    if order == "F" and ndim > 1:
+        axes = list(range(ndim))[::-1]
+        before.append({"name": "transpose", "configuration": {"order": axes}})
+    body: Codec3 | None = None
+    after: list[Codec3] = []
+    held = dtype  # what the next filter sees
+    for step in steps:
+        config = dict(step)
+        name = str(config.pop("id"))
+        if name in ("vlen-utf8", "vlen-bytes"):
+            body = {"name": name}
+        elif name in ARRAY_CODECS and not after:
+            found, held = _of_arrays(name, config, held)
+            before += found
+        elif name in ARRAY_CODECS or name.startswith("vlen"):
+            raise UnsupportedError(f"its filter {name!r} is not read")
+        else:
+            after.append({"name": f"numcodecs.{name}", "configuration": config})
+    endian = "big" if held.byteorder == ">" else "little"
+    return [*before, body or {"name": "bytes", "configuration": {"endian": endian}}, *after]
+
+
+def mended_chain(codecs: list[Codec3], zarray: Mapping[str, Any], ndim: int) -> list[Codec3]:
+    """The chain of version 3 that a parser made of a ``.zarray``, as that meant it.
+
+    Parameters
+    ----------
+    codecs
+        What the parser made.
+    zarray
+        What it made that of.
+    ndim
+        Of the array.
+
+    Raises
+    ------
+    UnsupportedError
+        If that can't be said.
+    """
+    steps: list[Any] = [*(zarray.get("filters") or ())]
+    if any(isinstance(step, dict) and step.get("id") in ARRAY_CODECS for step in steps):
+        compressor: Any = zarray.get("compressor") or []
+        steps += [compressor] if isinstance(compressor, dict) else compressor
+        return chain_of_v2(steps, str(zarray.get("order")), np.dtype(zarray["dtype"]), ndim)
+    if (
+        zarray.get("order") == "F"
+        and ndim > 1
+        and all(c.get("name") != "transpose" for c in codecs)
+    ):
+        axes = list(range(ndim))[::-1]
+        return [{"name": "transpose", "configuration": {"order": axes}}, *codecs]
+    return codecs
+
+
+def _of_arrays(
+    name: str, config: dict[str, Any], held: np.dtype[Any]
+) -> tuple[list[Codec3], np.dtype[Any]]:
+    """A filter that takes and gives arrays, and what it makes of elements of the type `held`."""
+    if name == "bitround":  # which is not undone
+        return [], held
+    if name == "packbits" and held == np.bool_:
+        return [{"name": "numcodecs.packbits"}], np.dtype("u1")
+    if name in ("packbits", "categorize"):
+        raise UnsupportedError(f"its filter {name!r} is not read for elements of the type {held}")
+    one, other = ("decode_dtype", "encode_dtype") if name == "astype" else ("dtype", "astype")
+    given = np.dtype(config.get(one) or held)
+    stored = np.dtype(config.get(other) or given)
+    alike = given.itemsize == held.itemsize and {given.kind, held.kind} <= set("iumM")
+    alike &= given.itemsize == 1 or given.isnative == held.isnative
+    if given != held and not alike:
+        raise UnsupportedError(f"its filter {name!r} gives the type {given}, which is not {held}")
+    if name == "quantize":  # which is not undone
+        if stored == given:
+            return [], stored
+        name, config, one, other = "astype", {}, "decode_dtype", "encode_dtype"
+    config |= {one: given.str, other: stored.str}
+    return [{"name": f"numcodecs.{name}", "configuration": config}], stored
 
 
 class _Readable(RawIOBase):

@@ -26,6 +26,7 @@ from intarsia.io.paths import is_url
 from intarsia.scan.manifests import NOWHERE, Manifest
 from intarsia.scan.virtualizarr_described import Described, fill_value_of, grid_of, regular
 from intarsia.scan.virtualizarr_places import Places
+from intarsia.scan.virtualizarr_v2 import chain_of_v2
 
 __all__ = ["Folder", "zarr_folder"]
 
@@ -134,7 +135,9 @@ def describe(array: Any, inside: tuple[str, ...], places: Places) -> Described:
         chunks = tuple(int(n) for n in metadata.chunks)
         separator, prefix = str(metadata.dimension_separator), ""
         try:
-            codecs = _codecs_of_v2(metadata, dtype, len(shape))
+            steps = (*(metadata.filters or ()), *filter(None, [metadata.compressor]))
+            told_steps = [step.get_config() for step in steps]
+            codecs = chain_of_v2(told_steps, metadata.order, dtype, len(shape))
         except UnsupportedError as error:
             fault = error
         dims = attrs.pop("_ARRAY_DIMENSIONS", None) or _ncz_dims(places, inside, len(shape))
@@ -172,40 +175,6 @@ def describe(array: Any, inside: tuple[str, ...], places: Places) -> Described:
         manifest,
         native=metadata.zarr_format == 3 or dtype.kind in "Mm",
     )
-
-
-def _codecs_of_v2(metadata: Any, dtype: np.dtype[Any], ndim: int) -> list[dict[str, Any]]:
-    """Filters and compressor of version 2 as a chain of version 3."""
-    before: list[dict[str, Any]] = []
-    if metadata.order == "F" and ndim > 1:
-        order = list(range(ndim))[::-1]
-        before.append({"name": "transpose", "configuration": {"order": order}})
-    after: list[dict[str, Any]] = []
-    big = dtype.byteorder == ">"
-    body: dict[str, Any] = {
-        "name": "bytes",
-        "configuration": {"endian": "big" if big else "little"},
-    }
-    steps = [*(metadata.filters or ()), *([metadata.compressor] if metadata.compressor else ())]
-    for step in steps:
-        config: dict[str, Any] = dict(step.get_config())
-        name = str(config.pop("id"))
-        codec = {"name": f"numcodecs.{name}", "configuration": config}
-        if name in ("vlen-utf8", "vlen-bytes"):
-            body = {"name": name}
-        elif name in ARRAY_CODECS and not after:
-            before.append(codec)
-        elif name in ARRAY_CODECS or name.startswith("vlen"):
-            raise UnsupportedError(f"its filter {name!r} is not read")
-        else:
-            after.append(codec)
-    return [*before, body, *after]
-
-
-ARRAY_CODECS = frozenset(
-    ("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "categorize")
-)
-"""Filters of numcodecs that take and give arrays."""
 
 
 def _ncz_dims(places: Places, inside: tuple[str, ...], ndim: int) -> tuple[str, ...]:

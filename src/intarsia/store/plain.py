@@ -88,7 +88,8 @@ def plain_attributes(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str
     """What a plain Zarr reader sees of the attributes of an array.
 
     xarray writes a ``_FillValue`` among the attributes of a Zarr array as base64 of its bits where
-    the array has floating-point numbers, and expects to find it so.
+    the array has floating-point numbers or bytes, and expects to find it so. One that it could not
+    decode is left out: of times, which are stored as integers, of text, and of other types.
 
     Parameters
     ----------
@@ -98,12 +99,31 @@ def plain_attributes(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str
         Of the array, as it is stored.
     """
     plain = {name: plain_json(value) for name, value in attrs.items()}
-    fill = attrs.get("_FillValue")
-    if dtype.kind == "f" and isinstance(fill, float | int | np.floating | np.integer):
-        plain["_FillValue"] = _fill_bits(float(fill))
-    if dtype.kind == "c" and isinstance(fill, complex | np.complexfloating):
-        plain["_FillValue"] = [_fill_bits(float(fill.real)), _fill_bits(float(fill.imag))]
+    if "_FillValue" in plain:
+        plain.pop("_FillValue")
+        fill = _plain_fill(attrs["_FillValue"], dtype)
+        plain |= {} if fill is None else {"_FillValue": fill}
     return plain
+
+
+def _plain_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """A ``_FillValue`` as xarray decodes it, or None where it could not."""
+    if isinstance(fill, np.ndarray):
+        fill = cast("Array", fill).reshape(-1)[0] if fill.size == 1 else None
+    if isinstance(fill, np.timedelta64):  # NumPy takes it for an integer
+        return None
+    if dtype.kind == "f" and isinstance(fill, float | int | np.floating | np.integer):
+        return _fill_bits(float(fill))
+    if dtype.kind == "c" and isinstance(fill, complex | float | int | np.number):
+        return [_fill_bits(float(fill.real)), _fill_bits(float(fill.imag))]
+    if dtype.kind in "iu" and isinstance(fill, float | int | np.floating | np.integer):
+        number = plain_json(fill)  # NaN is no number to JSON
+        return None if isinstance(number, str) else number
+    if dtype.kind == "S" and isinstance(fill, bytes):
+        return base64.standard_b64encode(fill).decode()
+    if dtype.kind == "U" and isinstance(fill, str):
+        return plain_json(fill)
+    return plain_json(fill) if dtype.kind == "b" else None
 
 
 def _fill_bits(fill: float) -> str:

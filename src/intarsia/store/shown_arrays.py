@@ -205,7 +205,7 @@ class ShownCopy:
 
     def _encoded(self, index: tuple[int, ...]) -> bytes:
         box = tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, self._chunks, strict=True))
-        part = self._values[box]
+        part = self._values[*box, ...]  # an array also where there are no dimensions
         if part.shape != self._chunks:  # chunks at the edge are whole ones too
             fill = "" if self._dtype is None else FILLS[self._dtype.kind]
             whole = np.full(self._chunks, fill, part.dtype)
