@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.encoding import Codec, Encoding
+from intarsia.errors import shown
 from intarsia.lookup import touch_counts
-from intarsia.references import MISSING
+from intarsia.references import MISSING, Sources
 from intarsia.segments import CASE, FORM, ROW, SOURCE, Segments
 
 type IntArray = npt.NDArray[Any]
@@ -113,8 +114,8 @@ def describe(segments: Segments) -> Description:
         chunks=chunks,
         reference_nbytes=segments.nbytes,
         sources=len(used),
-        first=segments.sources.url(int(used[0])) if len(used) else None,
-        last=segments.sources.url(int(used[-1])) if len(used) else None,
+        first=shown(segments.sources.url(int(used[0]))) if len(used) else None,
+        last=shown(segments.sources.url(int(used[-1]))) if len(used) else None,
         cases=tuple(cases),
         fill=int((~stored).sum()),
     )
@@ -214,10 +215,15 @@ def bars(segments: Segments) -> tuple[int, int | None, list[Bar]]:
     wanted: list[list[int]] = table[rows].tolist()
     for (case, source, form, *geometry), place in zip(wanted, places, strict=True):
         start = geometry[across]
-        name: str = segments.sources.keys[source] if source >= 0 else "no source"
+        name = _name(segments.sources, source) if source >= 0 else "no source"
         label = f"{name} [{start}:{start + geometry[segments.ndim + across]}]"
         drawn.append(Bar(*place, -1 if form == MISSING else number[case], label))
     return across, down, drawn
+
+
+def _name(sources: Sources, number: int) -> str:
+    """Of a source in its container, as it may be told."""
+    return shown(sources.url(number)).removeprefix(shown(sources.containers[number]))
 
 
 def _place(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from intarsia.combine.table import TABLE, Outcome, Row
+from intarsia.errors import shown as place_shown
 
 __all__ = ["SHOWN", "Difference", "Example"]
 
@@ -124,7 +125,7 @@ class Difference:
         if long is not None and len(set(texts)) < len(texts):
             texts = [long(value) for value, _, _ in shown]
         examples = tuple(
-            Example(text, urls(first), count, first, _plain(value))
+            Example(text, place_shown(urls(first)), count, first, _plain(value))
             for text, (value, first, count) in zip(texts, shown, strict=True)
         )
         row = TABLE[kind]

@@ -10,6 +10,7 @@ from typing import Any, Self
 from intarsia.combine.decision import Decision
 from intarsia.combine.difference import Difference
 from intarsia.combine.text import lines_of, table
+from intarsia.errors import shown
 
 __all__ = ["Report", "Skipped", "joined"]
 
@@ -48,7 +49,7 @@ class Skipped:
     @classmethod
     def of(cls, url: str, error: Exception) -> Self:
         """Tell it from the error; ``kind`` is the error's stable name."""
-        return cls(url, str(error), str(getattr(error, "kind", type(error).__name__)))
+        return cls(shown(url), str(error), str(getattr(error, "kind", type(error).__name__)))
 
     def __str__(self) -> str:
         return self.reason if self.url in self.reason else f"{self.url}: {self.reason}"

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import xarray as xr
 
 from intarsia.combine import CheckResult, Decision, Options, Summarizer, decide
-from intarsia.errors import IntarsiaError
+from intarsia.errors import IntarsiaError, shown
 from intarsia.xarray.concatenating import combine_apart
 from intarsia.xarray.internals import assigned, combine_nested, new_defaults
 from intarsia.xarray.interning import interned
@@ -379,7 +379,7 @@ def _check_nesting(pile: Pile, asked: _Asked) -> None:
         if len(place) != len(asked.concat_dims):
             raise ValueError(
                 f"concat_dim names {len(asked.concat_dims)} dimension(s), but the lists of files "
-                f"are nested {len(place)} deep (at {path})"
+                f"are nested {len(place)} deep (at {shown(path)})"
             )
     places = set(pile.places)
     sizes = [len({place[axis] for place in places}) for axis in range(len(asked.concat_dims))]

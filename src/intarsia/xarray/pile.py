@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.errors import IntarsiaError, SourceMissing, shown
 from intarsia.io.access import access_of
 from intarsia.io.paths import is_url, place_of
 from intarsia.progress import track
@@ -43,7 +43,7 @@ class Pile:
     def warn(self) -> None:
         """Warn of each file that was left out."""
         for path, error in self.skipped:
-            warnings.warn(f"left out {path}: {error}", UserWarning, stacklevel=3)
+            warnings.warn(f"left out {shown(path)}: {error}", UserWarning, stacklevel=3)
 
 
 def _expand(paths: Nested, told: Mapping[str, Any]) -> Iterator[Located]:

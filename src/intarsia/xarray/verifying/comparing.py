@@ -17,7 +17,7 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.encoding import Codec
-from intarsia.errors import IntarsiaError, UnsupportedError, UpstreamFault
+from intarsia.errors import IntarsiaError, UnsupportedError, UpstreamFault, shown
 from intarsia.xarray.verifying.bits import apply_after, same_bits, steps_after
 from intarsia.xarray.verifying.labels import Labels, same_labels, text_of
 from intarsia.xarray.verifying.original import Original, Unreadable, native
@@ -161,9 +161,9 @@ class Comparison:
             wanted = self.referred.array.name or self.referred.name
             return [], f"the source has no variable {wanted!r}"
         variable = self.original.variable(name)
-        shifts = segment.shifts(variable.shape)
+        shifts, reason = self.original.shifts(segment, name)
         if not shifts:
-            return [], "it lies in several places, so that its positions in the source are unsure"
+            return [], reason
         key = (segment.case, native(variable.dtype))
         if key not in self._steps:
             encoding = self.referred.array.segments.cases[segment.case].encoding
@@ -359,10 +359,10 @@ class Comparison:
         return found
 
     def _difference(self, kind: Any, **told: Any) -> Difference:
-        return Difference(self.referred.path, kind, self.original.source.url, **told)
+        return Difference(self.referred.path, kind, shown(self.original.source.url), **told)
 
     def _leave(self, elements: int, reason: str) -> None:
-        url = self.original.source.url
+        url = shown(self.original.source.url)
         self.outcome.uncompared.append(Uncompared(self.referred.path, elements, reason, url))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from intarsia.errors import shown
 from intarsia.xarray.verifying.bits import same_bits
 from intarsia.xarray.verifying.labels import Labels, text_of
 from intarsia.xarray.verifying.original import Original, Unreadable
@@ -82,7 +83,7 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
     variable = original.variable(copied.name)
     if set(variable.dims) - set(copied.dims):
         return "it has other dimensions in the sources"
-    url = original.source.url
+    url = shown(original.place)
     try:
         if copied.dims == (copied.name,):
             return _labels(copied, original)
@@ -119,7 +120,7 @@ def _labels(copied: Copied, original: Original) -> Part:
     else:
         inside: Any = where >= 0
         where = where[inside]
-    return Part(original.source.url, (where,), np.ones(len(where), bool), {})
+    return Part(shown(original.place), (where,), np.ones(len(where), bool), {})
 
 
 def _places(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import VirtualArray
-from intarsia.errors import IntarsiaError
+from intarsia.errors import IntarsiaError, shown
 from intarsia.io.fetch import changed_sources
 from intarsia.progress import track
 from intarsia.references import NO_SOURCES, Sources
@@ -23,7 +23,8 @@ from intarsia.xarray.internals import data_of, values_of, variables_of
 from intarsia.xarray.verifying.comparing import Comparison, Outcome, Referred
 from intarsia.xarray.verifying.copies import Copied, Gathered, Part, compare_copy
 from intarsia.xarray.verifying.labels import Labels
-from intarsia.xarray.verifying.original import Unreadable, original
+from intarsia.xarray.verifying.original import Unreadable
+from intarsia.xarray.verifying.originals import Originals
 from intarsia.xarray.verifying.pieces import Placed
 from intarsia.xarray.verifying.results import (
     Changed,
@@ -122,7 +123,7 @@ def verify(
     found = changed_sources(work.sources[number] for number in used)
     changed = {used[place]: error for place, error in found}
     told = tuple(
-        Changed(work.sources.url(number), error.kind, error.reason)
+        Changed(shown(work.sources.url(number)), error.kind, error.reason)
         for number, error in changed.items()
     )
     numbers = [number for number in used if number not in changed]
@@ -235,7 +236,7 @@ def _found(work: _Work, numbers: list[int], executor: Executor | None) -> Iterat
     """Compare all sources, here or elsewhere."""
     progress = partial(track, label="verifying", total=len(numbers), unit="sources")
     if executor is None:
-        yield from progress(map(partial(_compare_source, work), numbers))
+        yield from progress(map(partial(_compare_source, work, Originals()), numbers))
         return
     size = min(MAX_BATCH, max(1, len(numbers) // 32))
     batches = [numbers[low : low + size] for low in range(0, len(numbers), size)]
@@ -248,10 +249,11 @@ def _found(work: _Work, numbers: list[int], executor: Executor | None) -> Iterat
 
 
 def _compare_sources(work: _Work, numbers: list[int]) -> list[_Found]:
-    return [_compare_source(work, number) for number in numbers]
+    originals = Originals()
+    return [_compare_source(work, originals, number) for number in numbers]
 
 
-def _compare_source(work: _Work, number: int) -> _Found:
+def _compare_source(work: _Work, originals: Originals, number: int) -> _Found:
     """Compare all variables with one source."""
     groups = work.members.get(number, frozenset())
     source = work.sources[number]
@@ -261,7 +263,7 @@ def _compare_source(work: _Work, number: int) -> _Found:
     if not mine and not copied:
         return found
     try:
-        with original(source) as opened:
+        with originals.opened(source) as opened:
             for n in mine:
                 comparison = Comparison(
                     work.referred[n], opened, number, sample=work.sample, by_label=work.by_label
@@ -270,7 +272,7 @@ def _compare_source(work: _Work, number: int) -> _Found:
                     found.referred[n] = comparison.run()
                 except Unreadable as error:
                     found.referred[n] = _left(work.referred[n], number, source.url, str(error))
-            for n in copied:
+            for n in filter(partial(originals.is_new, opened), copied):
                 found.copied[n] = compare_copy(work.copied[n], opened)
     except Unreadable as error:
         for n in mine:
@@ -281,7 +283,7 @@ def _compare_source(work: _Work, number: int) -> _Found:
 
 def _left(referred: Referred, number: int, url: str, reason: str) -> Outcome:
     elements = referred.placed.volumes[number]
-    return Outcome(uncompared=[Uncompared(referred.path, elements, reason, url)])
+    return Outcome(uncompared=[Uncompared(referred.path, elements, reason, shown(url))])
 
 
 def _gather(
