@@ -20,7 +20,7 @@ from intarsia.cf import (
     time_like,
 )
 from intarsia.encoding import Codec, Encoding
-from intarsia.errors import UnsupportedVariable, UpstreamFault
+from intarsia.errors import UnsupportedVariable, UpstreamFault, shown
 from intarsia.references import References, Sources
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.xarray.choices import with_choices
@@ -56,7 +56,7 @@ def dataset_of(
     UnsupportedVariable, UpstreamFault
         As for `open_dataset`.
     """
-    path = scanned.sources.url(0)
+    path = shown(scanned.sources.url(0))
     asked = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
     dropped = set(asked)
     loaded = loadable_variables
