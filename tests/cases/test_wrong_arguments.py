@@ -89,7 +89,6 @@ def test_arguments_that_do_not_exist(paths: list[str]) -> None:
     [
         ("time", {"units": "days since forever"}),
         ("time", {"units": "days since 2000-01-01", "calendar": "lunar"}),
-        ("v", {"scale_factor": np.array([1.0, 2.0])}),
     ],
 )
 def test_a_file_that_xarray_can_not_decode_is_named(

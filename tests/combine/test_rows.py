@@ -557,6 +557,55 @@ def test_flag_meanings() -> None:
     assert "numbers are kept" in found.done
 
 
+SKY = ((0, "clear"), (1, "cloudy"), (9, "rain"))
+
+
+def test_enum_meanings() -> None:
+    swapped = ((1, "clear"), (0, "cloudy"), (9, "rain"))
+    archive = Archive().everywhere("sst", meanings=SKY).change(1, "sst", meanings=swapped)
+    found = archive.the("enum-meanings")
+    assert (found.outcome, found.variable) == (Outcome.REFUSED, "sst")
+    assert told(found) == [
+        ("0 is 'clear', 1 is 'cloudy'", "a.nc", 2),
+        ("0 is 'cloudy', 1 is 'clear'", "b.nc", 1),
+    ]
+    with pytest.raises(CombineConflict, match="what the numbers .* mean: 'sst'.*a.nc.*b.nc.*first"):
+        archive.decide().raise_if_refused()
+    first = archive.the("enum-meanings", FIRST)
+    assert first.outcome is Outcome.EQUAL
+    assert "named as in the first file" in first.done
+    assert archive.kinds() == {"enum-meanings"}
+
+
+@pytest.mark.parametrize("other", [((0, "fair"), *SKY[1:]), ((3, "clear"), *SKY[1:])])
+def test_enum_meanings_of_one_member(other: tuple[tuple[int, str], ...]) -> None:
+    archive = Archive().everywhere("sst", meanings=SKY).change(2, "sst", meanings=other)
+    archive.change(1, "sst", meanings=None)
+    found = archive.the("enum-meanings")
+    number, name = other[0]
+    assert told(found) == [
+        ("0 is 'clear'", "a.nc", 1),
+        ("numbers without names", "b.nc", 1),
+        (f"{number} is {name!r}", "c.nc", 1),
+    ]
+
+
+def test_enum_members() -> None:
+    archive = Archive().everywhere("sst", meanings=SKY).change(0, "sst", meanings=SKY[:2])
+    archive.change(2, "sst", meanings=None)
+    found = archive.the("enum-members")
+    assert found.outcome is Outcome.EQUAL
+    assert told(found) == [
+        ("no other names", "a.nc", 1),
+        ("9 is 'rain'", "b.nc", 1),
+        ("numbers without names", "c.nc", 1),
+    ]
+    assert archive.kinds() == {"enum-members"}
+    many = tuple((number, f"n{number}") for number in range(20))
+    archive = Archive().everywhere("sst", meanings=many).change(1, "sst", meanings=())
+    assert told(archive.the("enum-members"))[0][0].endswith("7 is 'n7', and 12 more")
+
+
 def test_variable_attributes() -> None:
     archive = Archive().change(1, "sst", attrs={"long_name": "SST", "valid_min": np.int16(0)})
     found = {d.item: d for d in archive.decide().differences}

@@ -74,7 +74,8 @@ def test_kinds_are_stable() -> None:
         dtype-object hole-object length absent-variable missing-tiles absent-coordinate
         coordinate-or-data dims-order dims static-variable static-values dimension-length
         concat-order units units-spelling grid-mapping time-epoch bounds-epoch calendar
-        calendar-name flag-meanings variable-attributes global-attributes coordinate-jitter
+        calendar-name flag-meanings enum-meanings enum-members variable-attributes
+        global-attributes coordinate-jitter
         coordinate-reversed coordinate-length coordinate-values unreadable-source
         unsupported-variable short-external-file xarray-fault-big-endian-unsigned
         xarray-fault-integer-scale xarray-fault-integer-duration xarray-fault-timedelta-join

@@ -253,6 +253,20 @@ WRONG: dict[str, Any] = {
     "metadata": {"type": "dtype", "dtype": {"base": "<i4", "code": "x"}},
     "vlen": {"type": "dtype", "dtype": {"base": "|O", "vlen": "eval"}},
     "enum": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"a": "b"}}},
+    "enum of floats": {"type": "dtype", "dtype": {"base": "<f4", "enum": {"a": 1}}},
+    "enum, too large": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"a": 256}}},
+    "enum, bool": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"a": True}}},
+    "enum, twice": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"a": 1, "b": 1}}},
+    "enum, name": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"a" * 1025: 1}}},
+    "enum, its name": {
+        "type": "dtype",
+        "dtype": {"base": "|u1", "enum": {"a": 1}, "enum_name": "a" * 1025},
+    },
+    "enum, no Unicode": {"type": "dtype", "dtype": {"base": "|u1", "enum": {"\ud800": 1}}},
+    "enum, members": {
+        "type": "dtype",
+        "dtype": {"base": "<i4", "enum": {str(n): n for n in range(65537)}},
+    },
 }
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from intarsia.array.base import LazyArray
 from intarsia.array.blocks import WHOLE_BYTES, aligned_blocks, digest, preferred_chunks
+from intarsia.array.enums import named_type
 from intarsia.array.keys import (
     are_apart,
     common_shape,
@@ -337,8 +338,11 @@ class VirtualArray(LazyArray):
     def astype(self, dtype: npt.DTypeLike, *args: Any, **kwargs: Any) -> Any:
         """Cast to another type; numbers and fixed strings stay virtual."""
         dtype = np.dtype(dtype)
+        named = named_type(self.dtype, dtype, self.name)
         if dtype == self.dtype:
-            return self
+            return (
+                self if named is None else VirtualArray(self.segments, named, self.name, self.notes)
+            )
         casting = args[1] if len(args) > 1 else kwargs.get("casting", "unsafe")
         if not np.can_cast(self.dtype, dtype, casting):
             raise TypeError(f"can't cast from {self.dtype} to {dtype} by the rule {casting!r}")
@@ -346,7 +350,7 @@ class VirtualArray(LazyArray):
         known = dtype.itemsize > 0 and dtype.kind in CASTABLE
         if self.dtype.kind not in CASTABLE or not known:
             return self.load().astype(dtype, *args, **kwargs)
-        native = dtype.newbyteorder("=")
+        native = named or dtype.newbyteorder("=")
         return VirtualArray(self.segments.cast(native), native, self.name, self.notes)
 
     def transpose(self, *axes: Any) -> Any:

@@ -12,6 +12,7 @@ Where xarray's answer is known to be wrong, `decode` refuses it by name.
 """
 
 from intarsia.cf.decoding import decode
+from intarsia.cf.enums import ENUM, enum_of, kept_enum, meanings_of
 from intarsia.cf.options import Options
 from intarsia.cf.times import time_kind, time_like
 from intarsia.cf.variables import (
@@ -23,6 +24,7 @@ from intarsia.cf.variables import (
 )
 
 __all__ = [
+    "ENUM",
     "Decoded",
     "Options",
     "RawVariable",
@@ -30,6 +32,9 @@ __all__ = [
     "UnrecognisedDecoding",
     "VirtualVariable",
     "decode",
+    "enum_of",
+    "kept_enum",
+    "meanings_of",
     "time_kind",
     "time_like",
 ]

@@ -21,6 +21,9 @@ resolve_decoders: Any = api._resolve_decoders_kwargs
 decode_variables: Any = conventions.decode_cf_variables
 """The decoder: ``(variables, attrs, ...) -> (variables, attrs, names of coordinates)``."""
 
+STUMBLED = "Raised while decoding variable"
+"""How a note begins that `decode_variables` adds to an error; the variable's repr follows."""
+
 update_bounds_attributes: Any = conventions._update_bounds_attributes
 """Copy units and calendar of time coordinates to their bounds, in place; looks at ``.attrs``."""
 

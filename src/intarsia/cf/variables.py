@@ -59,7 +59,8 @@ class VirtualVariable(NamedTuple):
     """A decoded variable whose values stay in the file.
 
     ``encoding`` holds only what says which variables belong to it (``coordinates``,
-    ``grid_mapping``, ...). The rest would describe one file, and xarray would write all data by it.
+    ``grid_mapping``, ...), and the names of an enumeration. The rest would describe one file, and
+    xarray would write all data by it.
     """
 
     dims: tuple[str, ...]

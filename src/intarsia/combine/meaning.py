@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 from typing import Any
 
@@ -32,6 +33,9 @@ _CALENDARS = {
 _PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 _FLAGS = ("flag_values", "flag_masks", "flag_meanings")
 _APART: frozenset[str] = frozenset((*_PACKING, *_FLAGS, "units", "calendar", "grid_mapping"))
+_SHOWN = 8
+"""Members of an enumeration that are shown of each file."""
+
 _PROSE = frozenset(("long_name", "comment", "description", "history"))
 """Attributes of a grid mapping variable that say nothing about the projection."""
 
@@ -44,6 +48,7 @@ def meaning_differences(column: Column, scene: Scene) -> Iterator[Difference]:
     yield from _units(column, scene)
     yield from _grid_mapping(column, scene)
     yield from _calendar(column, scene)
+    yield from _enumeration(column, scene)
     yield from _attributes(column, scene)
 
 
@@ -163,6 +168,40 @@ def _calendar(column: Column, scene: Scene) -> Iterator[Difference]:
         )
     elif len(names) > 1:
         yield Difference.found("calendar-name", column.name, names, scene.url, show)
+
+
+def _enumeration(column: Column, scene: Scene) -> Iterator[Difference]:
+    found = column.by(lambda summary: summary.meanings)
+    if len(found) < 2:
+        return
+    named = [set(entry.value) for entry in found if entry.value is not None]
+    pairs = set[tuple[int, str]].union(*named)
+    common = set[tuple[int, str]].intersection(*named)
+    numbers = Counter(number for number, _ in pairs)
+    names = Counter(name for _, name in pairs)
+    clashing = {(n, name) for n, name in pairs if numbers[n] > 1 or names[name] > 1}
+
+    def differing(meanings: Any) -> str:
+        if meanings is None:
+            return "numbers without names"
+        kept = [pair for pair in meanings if (pair in clashing if clashing else pair not in common)]
+        shown = [f"{number} is {name!r}" for number, name in kept[:_SHOWN]]
+        if len(kept) > _SHOWN:
+            shown.append(f"and {len(kept) - _SHOWN} more")
+        return ", ".join(shown) or ("none of these" if clashing else "no other names")
+
+    if clashing:
+        difference = _conflict(
+            "enum-meanings", column, found, scene,
+            "files disagree on what the numbers of an enumeration mean",
+            show=differing, long=None, remedy="renumber or rename them with preprocess=",
+        )  # fmt: skip
+        if not difference.refused:
+            done = f"as xarray, since {_FIRST}: numbers unchanged, named as in the first file"
+            difference = difference.equal(done)
+        yield difference
+    else:
+        yield Difference.found("enum-members", column.name, found, scene.url, differing)
 
 
 def _epoch(column: Column, scene: Scene) -> Iterator[Difference]:

@@ -64,6 +64,8 @@ class VariableSummary(NamedTuple):
         Those that decoding of times used (xarray: ``Variable.encoding``), else None.
     grid_mapping
         The ``grid_mapping`` attribute, wherever decoding left it.
+    meanings
+        Numbers and names of an enumeration, sorted; None where the file names none.
     content
         Values of a small index coordinate, or a digest of a static variable, else None.
     """
@@ -86,6 +88,7 @@ class VariableSummary(NamedTuple):
     raw_fill: Hashable
     calendar: str | None
     grid_mapping: str | None
+    meanings: tuple[tuple[int, str], ...] | None
 
     @property
     def steady(self) -> Hashable:
@@ -187,6 +190,7 @@ class Summarizer:
         units: str | None = None,
         calendar: str | None = None,
         grid_mapping: str | None = None,
+        meanings: Iterable[tuple[int, str]] | None = None,
         values: np.ndarray[Any, Any] | None = None,
         digest: Hashable = None,
     ) -> VariableSummary:
@@ -204,6 +208,8 @@ class Summarizer:
             or empty where there is none.
         grid_mapping
             By default ``attrs["grid_mapping"]``.
+        meanings
+            ``(number, name)`` pairs of an enumeration.
         values
             Values of a small index coordinate, kept by reference. Not copied, not changed.
         digest
@@ -246,6 +252,7 @@ class Summarizer:
             raw_fill=freeze(raw_fill),
             calendar=calendar,
             grid_mapping=grid_mapping,
+            meanings=None if meanings is None else tuple(sorted(meanings)),
         )
         return self._parts.setdefault(summary, summary)
 

@@ -240,6 +240,18 @@ def _rows() -> Iterator[Row]:
         "numbers are kept as they are, attributes as combine_attrs says: check that the flags "
         "still mean the same",
     )
+    yield _refused(
+        "enum-meanings", "meaning", "test_enum_meanings",
+        "what the numbers of an enumeration mean: a number has two names, or a name two numbers",
+        "xarray would join the numbers under the first file's names",
+        override="on_conflict='first'",
+    )
+    yield _equal(
+        "enum-members", "meaning", "test_names_in_some_files_only",
+        "names of an enumeration that only some files have (others have plain integers, or fewer "
+        "members)",
+        "no number changes its meaning; the names of the first file are kept, if it has any",
+    )
     yield _equal(
         "variable-attributes", "meaning", "test_an_attribute_without_consequence_is_xarrays_affair",
         "other attributes of a variable",

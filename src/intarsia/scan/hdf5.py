@@ -244,6 +244,10 @@ class _Scan:
             raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
         if element.dtype.subdtype is not None:
             raise Unreferable("an array datatype, which xarray can't represent", readable=False)
+        if element.is_list and not shape:
+            reason = "a single list of variable length, which xarray can't represent"
+            remedy = "drop it with drop_variables= or unsupported='skip'"
+            raise Unreferable(reason, remedy, readable=False)
         stored = self._stored(dataset, element)
         require_reachable(stored.file, stored.creation)
         if stored.is_virtual:

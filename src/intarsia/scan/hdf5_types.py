@@ -36,10 +36,17 @@ class ElementType(NamedTuple):
     readable: bool = True
 
     @property
+    def is_list(self) -> bool:
+        """Whether each value is a list of its own length."""
+        return self.form == "other" and h5t.check_vlen_dtype(self.dtype) is not None
+
+    @property
     def name(self) -> str:
         """What it is called, for messages."""
         if self.form == "string":
             return "strings of variable length"
+        if self.is_list:
+            return "lists of variable length"
         kinds = {"O": "objects", "V": "compound or opaque values", "S": "padded strings"}
         return kinds.get(self.dtype.kind, str(self.dtype))
 

@@ -33,6 +33,10 @@ _WORD_OF = {word: name for name, word in _WORDS.items()}
 MAX_ITEMSIZE = 1 << 24
 MAX_FIELDS = 1024
 MAX_DEPTH = 8
+MAX_MEMBERS = 1 << 16
+"""Of an enumeration; HDF5 counts them by two bytes."""
+MAX_NAME = 1024
+"""Characters of a name in a type's metadata."""
 
 
 def dtype_to_json(dtype: np.dtype[Any]) -> Any:
@@ -41,7 +45,8 @@ def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     Raises
     ------
     UnsupportedError
-        If NumPy does not define it (types of other libraries, strings of `StringDType`).
+        If NumPy does not define it (types of other libraries, strings of `StringDType`), or its
+        metadata are beyond what a store holds.
     """
     return _written(dtype, 0)
 
@@ -64,9 +69,41 @@ def _written(dtype: np.dtype[Any], depth: int) -> Any:
         inner = metadata["vlen"]
         known["vlen"] = _WORD_OF.get(inner) or _written(np.dtype(inner), depth + 1)
     if "enum" in metadata:
-        known["enum"] = {str(name): int(number) for name, number in metadata["enum"].items()}
-    known |= {key: str(metadata[key]) for key in ("enum_name", "h5py_encoding") if key in metadata}
+        known["enum"] = _enum_json(dtype, metadata["enum"])
+    for key in ("enum_name", "h5py_encoding"):
+        if key in metadata:
+            known[key] = str(metadata[key])
+            if not _is_name(known[key]):
+                raise UnsupportedError(f"the type {dtype} with a {key} that is no name")
     return {"base": dtype.str, **known} if known else dtype.str
+
+
+def _enum_json(dtype: np.dtype[Any], members: Any) -> dict[str, int]:
+    try:
+        found = {str(name): int(number) for name, number in members.items()}
+        _check_members(dtype, found)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UnsupportedError(f"the type {dtype} of an enumeration: {error}") from error
+    return found
+
+
+def _check_members(base: np.dtype[Any], members: Mapping[str, int]) -> None:
+    """Raise a ValueError if there can be no such enumeration."""
+    if base.kind not in "iu":
+        raise ValueError("an enumeration is of integers")
+    if len(members) > MAX_MEMBERS:
+        raise ValueError(f"{len(members)} members")
+    if not all(map(_is_name, members)):
+        raise ValueError(f"a member's name is no Unicode, or longer than {MAX_NAME}")
+    limits = np.iinfo(base)
+    if not all(limits.min <= number <= limits.max for number in members.values()):
+        raise ValueError(f"a member that {base} does not hold")
+    if len(set(members.values())) < len(members):
+        raise ValueError("two members of one number")
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= MAX_NAME and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def dtype_from_json(json: Any) -> np.dtype[Any]:
@@ -98,7 +135,7 @@ def _read(json: Any, depth: int) -> np.dtype[Any]:
         return _sane(dtype)
     if base.names is not None or base.subdtype is not None:
         raise ValueError("only simple types have metadata")
-    return np.dtype(base.str, metadata=_metadata(rest, depth)) if rest else base
+    return np.dtype(base.str, metadata=_metadata(base, rest, depth)) if rest else base
 
 
 def _simple(text: str) -> np.dtype[Any]:
@@ -153,7 +190,7 @@ def _compound(given: dict[str, Any], depth: int) -> np.dtype[Any]:
     return np.dtype(cast("Any", spec))
 
 
-def _metadata(rest: dict[str, Any], depth: int) -> dict[str, Any]:
+def _metadata(base: np.dtype[Any], rest: dict[str, Any], depth: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     for key, value in rest.items():
         if key == "vlen":
@@ -163,8 +200,9 @@ def _metadata(rest: dict[str, Any], depth: int) -> dict[str, Any]:
             members = cast("dict[str, Any]", value)
             if not all(type(number) is int for number in members.values()):
                 raise ValueError("the members of an enum are integers")
+            _check_members(base, members)
             metadata[key] = dict(members)
-        elif key in ("enum_name", "h5py_encoding") and isinstance(value, str):
+        elif key in ("enum_name", "h5py_encoding") and isinstance(value, str) and _is_name(value):
             metadata[key] = value
         else:
             raise ValueError(f"not known of a type: {key[:50]!r}")

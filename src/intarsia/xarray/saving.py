@@ -18,12 +18,14 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import LazyArray, VirtualArray, load_together
+from intarsia.cf import ENUM, enum_of
 from intarsia.codecs.cases import case_json
 from intarsia.encoding import Case
 from intarsia.errors import UnsupportedError, UnsupportedVariable
 from intarsia.io.paths import local_path
 from intarsia.io.placing import without_secrets
 from intarsia.segments import CASE
+from intarsia.store.dtypes import dtype_to_json
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.write import Summary, write
 from intarsia.xarray.choices import CHOICES, choices_of
@@ -234,22 +236,27 @@ class _Loading:
 def _group(dataset: xr.Dataset, planned: Mapping[str, Values], local: _Local) -> Group:
     coords = coords_of(dataset)
     variables: dict[str, Variable] = {}
+    nameless: list[str] = []
     for name, values in planned.items():
         variable = variables_of(dataset)[name]
         data = values()
         if isinstance(data, VirtualArray) and data.notes:
             data = data.replaced(data.segments, frozenset(map(local.text, data.notes)))
+        encoding = kept_encoding(variable.encoding)
+        reason = _without_names(encoding)
+        if reason is not None:
+            nameless.append(f"{name!r}: the names of its enumeration are not kept: {reason}")
         variables[name] = Variable(
             tuple(str(dim) for dim in variable.dims),
             data,
             dict(variable.attrs),
-            kept_encoding(variable.encoding),
+            encoding,
             name in coords,
         )
     encoding = kept_encoding(dataset.encoding)
     if GROWING in encoding:
         encoding[GROWING] = _growing(encoding[GROWING])
-    notes = tuple(local.text(note) for note in notes_of(dataset))
+    notes = tuple(local.text(note) for note in (*notes_of(dataset), *nameless))
     encoding |= {NOTES: notes} if notes else {}
     encoding.pop(CHOICES, None)
     choices = choices_of(dataset)
@@ -278,6 +285,21 @@ def _growing(said: Any) -> Any:
 def kept_encoding(encoding: Mapping[Hashable, Any]) -> dict[Any, Any]:
     """Entries of an encoding that a store keeps."""
     return {name: value for name, value in encoding.items() if name not in DROPPED}
+
+
+def _without_names(encoding: dict[Any, Any]) -> str | None:
+    """Take the names of an enumeration out where no store can keep them; gives the reason."""
+    enum = enum_of(encoding)
+    if enum is None:
+        return None
+    try:
+        dtype_to_json(enum)
+    except UnsupportedError as error:
+        if encoding.get("dtype") is enum:
+            encoding["dtype"] = np.dtype(enum.str)
+        encoding.pop(ENUM, None)
+        return error.reason
+    return None
 
 
 class _Local:

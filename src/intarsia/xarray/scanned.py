@@ -96,7 +96,7 @@ def _supported(
 def _reason(scanned: Scanned, name: str) -> str:
     """Why a variable was left out."""
     data = scanned.variables[name].data
-    return data.reason if isinstance(data, Opaque) else "which xarray would decode wrongly"
+    return data.reason if isinstance(data, Opaque) else "which xarray can't decode rightly"
 
 
 def _copied(variable: ScannedVariable, data: Opaque) -> bool:
@@ -198,9 +198,14 @@ def _faulty(scanned: Scanned, name: str, fault: UpstreamFault) -> xr.Variable:
     """A variable that xarray would decode wrongly: it appears as stored, and raises when read."""
     variable = scanned.variables[name]
     data = variable.data
+    reason, remedy = fault.reason, fault.remedy or ""
+    if isinstance(data, Opaque):
+        reason = f"{data.reason}: {reason}"
+        remedy = "drop it with drop_variables= or unsupported='skip'"
     if variable.dims == (name,):  # an index can't be made of it
-        raise fault.located(url=scanned.sources.url(0))
-    refused = Opaque(data.shape, data.dtype, fault.reason, fault.remedy or "")
+        url = scanned.sources.url(0)
+        raise UpstreamFault(reason, url=url, array=name, remedy=remedy) from fault.__cause__
+    refused = Opaque(data.shape, data.dtype, reason, remedy)
     array = refusing(refused, scanned.sources, name, kind="fault")
     return xr.Variable(variable.dims, array, dict(variable.attrs))
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import VirtualArray
+from intarsia.cf import enum_of, meanings_of
 from intarsia.combine import Part, SourceSummary, Summarizer, VariableSummary
 from intarsia.combine.frozen import freeze_items
 from intarsia.encoding import RAW_FILL, Encoding
@@ -95,6 +96,8 @@ def _variable(
         if index or (coordinate and variable.size <= SMALL):
             values = values_of(variable)
     dims, shape, dtype = variable.dims, variable.shape, dtype_of(variable)
+    enum = enum_of(encoding)
+    meanings = None if enum is None else meanings_of(enum)
 
     def build() -> VariableSummary:
         return make.variable(
@@ -107,6 +110,7 @@ def _variable(
             units=units,
             calendar=calendar,
             grid_mapping=mapping,
+            meanings=meanings,
             **(stored.told() if stored is not None else {}),
         )
 
@@ -120,6 +124,7 @@ def _variable(
         units,
         calendar,
         mapping,
+        meanings,
         make.once((id(attrs),), lambda: freeze_items(attrs)),
     )
     return make.known(key, build, values)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.array import LazyArray, VirtualArray
+from intarsia.cf import ENUM, enum_of, kept_enum
 from intarsia.combine import Decision, Report
 from intarsia.references import Sources
 from intarsia.xarray.choices import CHOICES, with_choices
@@ -36,7 +37,12 @@ def tidied(combined: xr.Dataset, pile: Pile, decision: Decision) -> xr.Dataset:
             segments = segments.renumbered(united, numbers)
         array = VirtualArray(segments, array.dtype, array.name, array.notes)
         array = array.with_notes(*notes.get(str(name), ()))
-        variables[name] = with_data(variables_of(combined)[name], array)
+        variable = variables_of(combined)[name]
+        if enum_of(variable.encoding) is not None:  # other files may have had values of other types
+            others = {k: v for k, v in variable.encoding.items() if k not in ("dtype", ENUM)}
+            kept = kept_enum(variable.encoding, array.dtype)
+            variable = with_encoding(variable, others | kept)
+        variables[name] = with_data(variable, array)
     for name, variable in variables_of(combined).items():
         if not isinstance(data_of(variable), LazyArray):
             kept = _shared_encoding(name, pile.datasets, variable)
