@@ -271,7 +271,7 @@ def _lists(folder: Path) -> Made:
     with h5py.File(path, "w") as file:
         variable = file.create_dataset("v", (2,), h5py.vlen_dtype("i4"))
         variable[0], variable[1] = [1, 2], [3]
-    return _by_xarray(path, "h5netcdf")
+    return Made(path, None)  # xarray can't open it
 
 
 # -- structure -------------------------------------------------------------------------------------

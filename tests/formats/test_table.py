@@ -20,6 +20,10 @@ def said(feature: str, name: str) -> str:
     return row[head.index(name)].strip("| ")
 
 
+# of those who write the files
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.filterwarnings("ignore:The given matrix is equal to Affine.identity")
+@pytest.mark.filterwarnings("ignore:The 'fastparquet' engine is deprecated")
 @pytest.mark.parametrize(("feature", "name"), MAKERS)
 def test_a_cell_says_what_happens(feature: str, name: str, tmp_path: Path) -> None:
     inner = tmp_path / "in"
