@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hdf5plugin  # noqa: F401  # before netCDF4, whose own plug-ins h5py would find first
 import pytest
 
 from tests import real
