@@ -19,12 +19,14 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.codecs.hdf5_filters import plugins_loaded
-from intarsia.errors import IntarsiaError
+from intarsia.errors import IntarsiaError, shown
+from intarsia.io.paths import is_url
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
 from intarsia.scan.virtualizarr_formats import HEAD, format_of
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 from intarsia.xarray.verifying.fetching import NotCopied, here
+from intarsia.xarray.verifying.pieces import Segment
 
 type Array = npt.NDArray[Any]
 
@@ -33,6 +35,9 @@ CODERS: dict[str, Any] = {
     "CFTimedeltaCoder": xr.coders.CFTimedeltaCoder,
 }
 """Classes that xarray takes for an argument, by the name under which they are recorded."""
+
+MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF")
+"""What the files begin with that have their own library here."""
 
 DECODERS = frozenset(
     (
@@ -103,10 +108,13 @@ class Original:
         Which.
     dataset
         What they give of it, not loaded.
+    place
+        What that is of, where it is not the source alone.
     """
 
-    def __init__(self, source: Source, dataset: xr.Dataset) -> None:
+    def __init__(self, source: Source, dataset: xr.Dataset, place: str | None = None) -> None:
         self.source = source
+        self.place = source.url if place is None else place
         self._variables: Mapping[Hashable, xr.Variable] = dataset.variables
         self._labels: dict[str, Array | None] = {}
         self._names: dict[int, str | None] = {}
@@ -129,11 +137,10 @@ class Original:
         """
         variable = self._variables[name]
         try:
-            with _quietly():
+            with quietly():
                 values = np.asarray((variable if key is None else variable[tuple(key)]).values)
         except Exception as error:  # whatever the library below raises
-            text = next(iter(str(error).splitlines()), "")
-            raise Unreadable(f"xarray can't read it: {type(error).__name__}: {text}") from error
+            raise Unreadable(f"xarray can't read it: {said(error, self.place)}") from error
         return values.astype(native(values.dtype), copy=False)
 
     def labels(self, name: str) -> Array | None:
@@ -143,6 +150,19 @@ class Original:
             found = variable is not None and variable.ndim <= 1
             self._labels[name] = self.read(name) if found else None
         return self._labels[name]
+
+    def shifts(self, segment: Segment, name: str) -> tuple[list[Array], str]:
+        """What may have to be added to a segment's indices, for those in a variable here.
+
+        Returns
+        -------
+        shifts
+            The likeliest first.
+        reason
+            Why there are none.
+        """
+        found = segment.shifts(self._variables[name].shape)
+        return found, "it lies in several places, so that its positions in the source are unsure"
 
     def named_by_bytes(self, segments: Segments, row: Array) -> str | None:
         """Name of the variable whose bytes a segment refers to, where names don't tell it.
@@ -215,11 +235,17 @@ def original(source: Source) -> Generator[Original]:
 
 def _dataset(path: str, asked: dict[str, Any]) -> xr.Dataset:
     try:
-        with _quietly():
+        with quietly():
             first, *others = _engines(path)
             given: dict[str, Any] = {"cache": False, "create_default_indexes": False, **asked}
             if first == "h5netcdf":
                 plugins_loaded()  # for filters that we undo without
+            elif first == "zarr":
+                from zarr.storage import ZipStore
+
+                given.pop("phony_dims", None)
+                store: Any = ZipStore(path, read_only=True)
+                return xr.open_dataset(store, engine=first, **given)
             else:
                 given.pop("group", None)  # the root, as there are no others
             try:
@@ -251,7 +277,7 @@ def _foreign(path: str) -> str:
     return f"it is {found.name}, which there is no second reader for to compare with"
 
 
-def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy"]]:
+def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy", "zarr"]]:
     """Engines of xarray's that a file may be read with, by what it holds.
 
     netCDF4 comes first for netCDF3, as names and lone record variables are right in it; it refuses
@@ -259,6 +285,8 @@ def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy"]]:
     """
     with open(path, "rb") as file:
         magic = file.read(4)
+    if magic == b"PK\x03\x04":
+        return ["zarr"]
     if magic[:3] != b"CDF":
         return ["h5netcdf"]
     if magic[3:] == b"\x05":
@@ -266,8 +294,20 @@ def _engines(path: str) -> list[Literal["h5netcdf", "netcdf4", "scipy"]]:
     return ["scipy"] if find_spec("netCDF4") is None else ["netcdf4", "scipy"]
 
 
+def said(error: Exception, place: str) -> str:
+    """What a library's error says; of one from the network, no more than we would say."""
+    if is_url(place):
+        from intarsia.io.remote_requests import raised_by_client
+
+        ours = raised_by_client(error, shown(place))
+        if ours is not None:
+            return str(ours)
+    text = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {text}"
+
+
 @contextmanager
-def _quietly() -> Generator[None]:
+def quietly() -> Generator[None]:
     """Without warnings: they are about the files, and were given when those were opened."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
