@@ -28,6 +28,10 @@ from intarsia.references import Access
 __all__ = ["Answer", "RangesIgnored", "Unsatisfiable", "is_strong", "past_the_end", "request"]
 
 
+MAX_SIZE = 1 << 62
+"""Bytes of an object: more can't be counted."""
+
+
 class Answer(NamedTuple):
     """What one response holds.
 
@@ -104,8 +108,6 @@ def request(
     if etag is not None:
         options["if_match"] = etag
     answer = fetch(url, access, options)
-    if len(answer.data) > length:
-        raise SourceUnreadable("the server gives more bytes than it says", url=url)
     if len(answer.data) < length and not (clip and len(answer.data) == answer.size - offset):
         if offset + length > answer.size:
             raise past_the_end(url, offset, length, len(answer.data))
@@ -141,7 +143,10 @@ def fetch(
                 url=url,
                 remedy="fetch the file first, or have it served by one that minds Range headers",
             )
-        data = memoryview(result.buffer()).cast("B")
+        if size > MAX_SIZE:
+            raise SourceUnreadable(f"the server tells a size that none has, {size}", url=url)
+        first, last = options.get("range", (0, size))
+        data = _body(result, last - first, url)
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - they have no common base
@@ -149,6 +154,18 @@ def fetch(
     else:
         return Answer(data, size, _nanoseconds(meta.get("last_modified")), etag or None)
     raise ours
+
+
+def _body(result: Any, most: int, url: str) -> memoryview:
+    """What an answer holds; of a server that sends on and on, no more than was asked for."""
+    if not hasattr(result, "stream"):  # a registry's store may be of another make
+        return memoryview(result.buffer()).cast("B")
+    for part in result.stream(min_chunk_size=most + 1):  # one, unless there is more
+        data = memoryview(part).cast("B")
+        if len(data) > most:
+            raise SourceUnreadable("the server gives more bytes than it says", url=url)
+        return data
+    return memoryview(b"")
 
 
 def fetch_bytes(
@@ -258,6 +275,11 @@ _REASONS: tuple[tuple[re.Pattern[str], tuple[str, str | None]], ...] = tuple(
             r"\bMissingContentLength\b",
             "the server does not say how long its answer is (Content-Length)",
             "what is made while it is sent has to be fetched first",
+        ),
+        (
+            r"\bRangeNotSupported\b",
+            "the server breaks its answers off, and does not go on where it did",
+            None,
         ),
         (
             r"\bUnexpectedRange\b",
