@@ -145,21 +145,21 @@ def tiff_kinds() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("bands", "endian"),
+    ("bands", "endian", "part"),
     [
-        ("one", "LITTLE"),
-        ("pixel", "BIG"),
+        ("one", "LITTLE", slice(0, None, 3)),
+        ("pixel", "BIG", slice(1, None, 3)),
         *(
-            pytest.param(*kind, marks=pytest.mark.slow)
-            for kind in (("one", "BIG"), ("pixel", "LITTLE"), ("band", "LITTLE"), ("band", "BIG"))
+            pytest.param(bands, endian, slice(None), marks=pytest.mark.slow)
+            for bands, endian in itertools.product(("one", "pixel", "band"), ("LITTLE", "BIG"))
         ),
     ],
 )
-def test_tiffs_of_every_kind(tmp_path: Path, bands: str, endian: str) -> None:
+def test_tiffs_of_every_kind(tmp_path: Path, bands: str, endian: str, part: slice) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "a.tif"
     count = 1 if bands == "one" else 3
-    for kind, tiled in itertools.product(tiff_kinds(), [True, False]):
+    for kind, tiled in list(itertools.product(tiff_kinds(), [True, False]))[part]:
         values = (rng.integers(0, 200, (count, 50, 80)) / 7).astype(kind["dtype"])
         layout = {"tiled": True, "blockxsize": 32, "blockysize": 16} if tiled else {}
         profile = {"driver": "GTiff", "height": 50, "width": 80, "count": count, "blockysize": 16}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ from tests.check import is_virtual
 from tests.compare import assert_identical
 
 SHAPE, CHUNKS = (7, 5, 6), (2, 3, 4)
+
+
+def some(cases: Iterable[tuple[Any, ...]], fast: Callable[[int], bool]) -> list[Any]:
+    """Parameters, of which those with some numbers alone are not slow."""
+    return [
+        pytest.param(*case, marks=() if fast(number) else pytest.mark.slow)
+        for number, case in enumerate(cases)
+    ]
 
 
 def values(dtype: str) -> np.ndarray:
@@ -113,8 +123,10 @@ V3: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["f4", "u1", "bool"])
-@pytest.mark.parametrize("name", V3)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    some(itertools.product(V3, ("f4", "u1", "bool")), lambda n: n % 3 == 0 or n == 34),
+)
 def test_codecs_of_version_3(tmp_path: Path, name: str, dtype: str) -> None:
     if name == "big-endian" and np.dtype(dtype).itemsize == 1:
         pytest.skip("a byte has no order")
@@ -150,9 +162,10 @@ V2: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["<i4", ">i4"])
-@pytest.mark.parametrize("fill", [None, 7])
-@pytest.mark.parametrize("name", V2)
+@pytest.mark.parametrize(
+    ("name", "fill", "dtype"),
+    some(itertools.product(V2, (None, 7), ("<i4", ">i4")), lambda n: n % 4 in (1, 2)),
+)
 def test_codecs_of_version_2(tmp_path: Path, name: str, fill: Any, dtype: str) -> None:
     if dtype == ">i4" and name in ("delta", "scaled", "order and delta"):
         pytest.skip("these have types of their own")
@@ -186,9 +199,12 @@ FILTERS = {  # each sees memory as the type that it is told, and not as that of 
 }
 
 
-@pytest.mark.parametrize("order", "CF")
-@pytest.mark.parametrize("dtype", ["<i4", ">i4", "<f4", ">f4"])
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize(
+    ("name", "dtype", "order"),
+    some(
+        itertools.product(FILTERS, ("<i4", ">i4", "<f4", ">f4"), "CF"), lambda n: n % 8 in (2, 5, 7)
+    ),
+)
 def test_filters_of_version_2_that_have_types(
     tmp_path: Path, name: str, dtype: str, order: Any
 ) -> None:
@@ -280,9 +296,10 @@ TYPES = {
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("order", "<>")
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(
+    ("name", "order", "version"),
+    some(itertools.product(TYPES, "<>", (2, 3)), lambda n: n % 4 in (1, 2)),
+)
 def test_types(tmp_path: Path, name: str, order: str, version: Any) -> None:
     values = TYPES[name].astype(TYPES[name].dtype.newbyteorder(order))  # pyright: ignore[reportArgumentType]
     told: dict[str, Any] = {"dimension_names": ["x"]} if version == 3 else {}
