@@ -15,7 +15,11 @@ import xarray as xr
 
 import intarsia
 from intarsia.errors import IntarsiaError, SourceChanged, UnsupportedError, UnsupportedVariable
+from intarsia.io import remote_relay
 from intarsia.io.fetch import observe
+from intarsia.io.paths import split_place
+from intarsia.references import Source
+from intarsia.scan.virtualizarr_places import Places
 from tests.check import is_virtual
 from tests.compare import assert_identical
 from tests.io.http_server import Server, serving
@@ -206,3 +210,46 @@ def test_options_for_urls_are_refused_where_nothing_names_one(tmp_path: Path, su
         xr.Dataset({"v": ("x", [1])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(ValueError, match="is a path of this machine"):
         intarsia.open_dataset(path, storage_options={"anon": True})
+
+
+LEADS = {
+    ("https://data.example.org/refs.json", "http://169.254.169.254/latest/x"): False,
+    ("https://data.example.org/refs.json", "http://10.0.0.1:8080/x"): False,
+    ("https://data.example.org/refs.json", "http://me:pw@[::1]/x"): False,
+    ("https://data.example.org/refs.json", "https://printer.local/x"): False,
+    ("s3://bucket/refs.json", "http://127.0.0.1/x"): False,
+    ("https://data.example.org/refs.json", "https://other.example.org/x"): True,
+    ("https://data.example.org/refs.json", "s3://bucket/x"): True,
+    ("http://server.lan/refs.json", "http://other.lan/x"): True,
+    ("http://10.0.0.1/refs.json", "http://10.0.0.2/x"): True,
+    ("http://10.0.0.1/refs.json", "http://10.0.0.1/x"): True,
+}
+
+
+@pytest.mark.parametrize(("there", "leads"), LEADS.items())
+def test_references_of_public_places_lead_into_no_private_network(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, str], leads: bool
+) -> None:
+    """Whoever wrote them is not there, and who reads them would lend him his machine."""
+    asked: list[str] = []
+    monkeypatch.setattr(
+        Places, "_looked_at", lambda self, source: asked.append(source.url) or source
+    )
+    place, path = there
+    places = Places(place, None, Source(*split_place(place), 10, -1))
+    if leads:
+        places.numbers(np.array([path]), np.array([True]))
+        assert asked == [path]
+    else:
+        with pytest.raises(UnsupportedError, match="from a public place") as caught:
+            places.numbers(np.array([path]), np.array([True]))
+        assert not asked
+        assert "pw" not in str(caught.value)
+
+
+def test_forked_processes_are_refused_and_do_not_hang(
+    monkeypatch: pytest.MonkeyPatch, s3: S3Server
+) -> None:
+    monkeypatch.setitem(remote_relay._state, "inherited", True)
+    with pytest.raises(UnsupportedError, match="forked"):
+        intarsia.open_dataset("s3://bucket/a.zarr", storage_options=s3.options)

@@ -13,9 +13,10 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from intarsia.errors import SourceError, SourceMissing, UnsupportedError
+from intarsia.errors import SourceError, SourceMissing, UnsupportedError, shown
 from intarsia.io.access import family_of
 from intarsia.io.paths import is_url, split_place
+from intarsia.io.reach import host_flaw
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.manifests import NOWHERE
 from intarsia.scan.virtualizarr_formats import folder_format
@@ -208,6 +209,7 @@ class Places:
                 remedy="if that is meant, fetch it and open it here",
             )
         if is_url(place):
+            self._check_side(place)
             source = source._replace(access=self._access_of(place))
             self._pinned.append(self._looked_at(source))
             return
@@ -219,6 +221,31 @@ class Places:
             if not S_ISDIR(stat.st_mode):
                 source = source._replace(size=stat.st_size, mtime_ns=stat.st_mtime_ns)
         self._pinned.append(source)
+
+    def _check_side(self, place: str) -> None:
+        """Refuse what leads from a public place to a private network: who wrote it is not there.
+
+        Raises
+        ------
+        UnsupportedError
+            Before anything is sent.
+        """
+        here, there = urlsplit(self.place), urlsplit(place)
+        if not is_url(self.place) or family_of(place) != "http" or here.netloc == there.netloc:
+            return
+        options = dict(self.access.options) if self.access is not None else {}
+        if self.access is not None and self.access.store is not None:
+            return
+        if {"endpoint", "base_url"} & options.keys():
+            return  # a service of one's own
+        if family_of(self.place) == "http" and host_flaw(here.hostname or ""):
+            return
+        flaw = host_flaw(there.hostname or "")
+        if flaw is not None:
+            raise UnsupportedError(
+                f"it leads from a public place to {shown(place)}, whose host {flaw}",
+                remedy="if that is meant, fetch it and open it here",
+            )
 
     def _looked_at(self, source: Source) -> Source:
         """An object of the network with its pins, where few have to be looked at for that."""
