@@ -59,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
     """Read every source again with its own library, and compare all values, bit for bit.
 
     First lists all sources that changed or are missing. Then compares what the store gives with
-    what xarray and h5netcdf read of the same elements, opened as they were when the store was
-    built: at the position that a value is taken from, and with the labels that the source has
-    there. Sources of the network are copied here for that, one after the other. Says of everything
-    that could not be compared that, and why.
+    what xarray reads of the same elements with h5netcdf, netCDF4, SciPy or zarr-python, opened as
+    they were when the store was built: at the position that a value is taken from, and with the
+    labels that the source has there. Files of the network are copied here for that, one after the
+    other. Says of everything that could not be compared that, and why.
 
     Exits with 1 if a source changed, anything differs, or something that stays in the sources could
     not be compared; and says where.

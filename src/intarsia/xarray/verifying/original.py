@@ -272,7 +272,7 @@ def _foreign(path: str) -> str:
     if found is None:
         return (
             "it is no file of a format by itself, but holds values that another keeps outside: "
-            "a chunk of a Zarr folder, or what an HDF5 file or references point to"
+            "what an HDF5 file or references point to, or a chunk of Zarr without its metadata"
         )
     return f"it is {found.name}, which there is no second reader for to compare with"
 

@@ -56,10 +56,11 @@ def verify(
 ) -> Verification:
     """Read every source again with its own library, and compare all values, bit for bit.
 
-    Each value that stays in a source is compared with what xarray and h5netcdf read there, opened
-    as it was when it was scanned: at the position that the value is taken from, and with the labels
-    that the source has at that position. Copied values are compared with those of the sources where
-    labels say which these are.
+    Each value that stays in a source is compared with what xarray reads there with h5netcdf,
+    netCDF4, SciPy or zarr-python, opened as it was when it was scanned: at the position that the
+    value is taken from, and with the labels that the source has at that position. A chunk of a Zarr
+    folder is a source of its own, and is looked up in the array that it is of. Copied values are
+    compared with those of the sources where labels say which these are.
 
     Parameters
     ----------
