@@ -73,7 +73,7 @@ def chain(encoding: Encoding, filter_mask: int, nbytes: int) -> Chain:
     if filters and filters[0].name == "zarr":
         if not filter_mask & 1:
             return _zarr_chain(encoding, nbytes)
-        filters = ()
+        filters = filters[1:]
     shuffled = bool(filters) and filters[0].name == "shuffle" and not filter_mask & 1
     undo = decoder(filters[1:] if shuffled else filters, filter_mask >> shuffled, nbytes)
     elementsize = filters[0].config["elementsize"] if shuffled else 1
@@ -107,7 +107,11 @@ def _zarr_chain(encoding: Encoding, nbytes: int) -> Chain:
     if prod(shape) * stored.itemsize != nbytes:
         raise WrongLength(f"a chunk of shape {shape} can't have {nbytes} bytes")
     prepare(codec)
-    return Chain(lambda chunk: decode(codec, chunk, stored), np.stack)
+
+    def undo(chunk: Any) -> Array:
+        return decode(codec, chunk, stored)
+
+    return Chain(undo, np.stack)
 
 
 def _joined(
