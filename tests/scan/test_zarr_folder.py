@@ -325,6 +325,28 @@ def test_strings(tmp_path: Path) -> None:
         same(path)
 
 
+def test_a_broken_chunk_of_strings_is_told_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v", shape=(4,), chunks=(2,), dtype=[("a", "i2"), ("b", "f4")]
+    )
+    array.attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    array[2:] = np.array([(1, 2), (3, 4)], array.dtype)
+    (path / "v/1").write_bytes(b"no chunk")
+    with pytest.raises(ChunkError, match=rf"chunk \(1,\) of 'v' in {path}"):
+        intarsia.open_dataset(path)
+
+
+def test_a_dimension_twice_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    zarr.create_group(path).create_array("v", shape=(2, 2), dtype="f4", dimension_names=["x", "x"])
+    with pytest.warns(UserWarning, match="[Dd]uplicate"):
+        ds = intarsia.open_dataset(path)
+    with pytest.raises(UnsupportedVariable, match="not all different: 'v'"):
+        ds.intarsia.save(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
 def test_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     tree = xr.DataTree.from_dict({"/": dataset()[["m"]], "/in": dataset()[["a"]], "/in/er": None})

@@ -4,8 +4,9 @@ The filter ``zarr`` stands for a whole chain, as the metadata of a Zarr v3 array
 stored bytes to the elements of a chunk. zarr's own codec objects do the work, and numcodecs' and
 imagecodecs' behind them; those of TIFF that put samples in order are done here.
 
-Compressed streams that could grow without end are held to what the chunk may decode to. Which
-codecs a store may name is told in `intarsia.codecs.zarr_names`.
+Compressed streams that could grow without end are held to what the chunk may decode to (see
+`intarsia.codecs.zarr_bounds`). Which codecs a store may name is told in
+`intarsia.codecs.zarr_names`.
 """
 
 # zarr's codecs and dtypes are generic in ways that only their own code can tell.
@@ -13,13 +14,10 @@ codecs a store may name is told in `intarsia.codecs.zarr_names`.
 # pyright: reportUnknownArgumentType=false, reportPrivateUsage=false
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
 import os
 import threading
 import warnings
-import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -30,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from intarsia.codecs.tiff import FLOATPRED, floats, unchunky, undelta
-from intarsia.codecs.zarr_names import IMAGECODECS
+from intarsia.codecs.zarr_bounds import PICTURES, bounded, pictured
 from intarsia.encoding import Codec
 from intarsia.errors import ChunkError, CorruptChunk, UnsupportedVariable, WrongLength
 
@@ -103,7 +101,10 @@ def decode(codec: Codec, chunk: Any, stored: np.dtype[Any]) -> Array:
     config = codec.config
     shape = tuple(config["shape"])
     values = _run(_stages(config["codecs"], shape, config["dtype"]), chunk, shape)
-    return values.astype(stored, copy=False)
+    try:
+        return values.astype(stored, copy=False)
+    except (TypeError, ValueError) as error:  # of text, where numbers are expected
+        raise CorruptChunk(f"it holds {values.dtype}, which is no {stored}") from error
 
 
 def metadata_json(metadata: Any) -> dict[str, Any]:
@@ -173,9 +174,12 @@ def _quietly_made(
     spec = ArraySpec(shape, dtype, dtype.default_scalar(), config, default_buffer_prototype())
     stages: list[_Stage] = []
     nbytes: int | None = None  # of what the next codec of bytes decodes to, where it is known
+    exact = True  # or at most so many
     names = [str(told["name"]) for told in codecs]
     if FLOATPRED in names:  # it is of bytes, and not of elements
         native = np.dtype(dtype.to_native_dtype())
+        if not shape:
+            raise UnsupportedVariable(f"{FLOATPRED} is for rows of elements")
         chunky = names[:3] == [FLOATPRED, "transpose", "ChunkyCodec"]
         if not chunky and names[:2] != [FLOATPRED, "bytes"]:
             raise UnsupportedVariable(f"{FLOATPRED} stands elsewhere than TIFF has it")
@@ -192,13 +196,16 @@ def _quietly_made(
             stages.append(_Stage(name, unchunky(stored, spec.shape)))
             nbytes = prod(spec.shape) * stored.itemsize
         else:
-            stage, spec, nbytes = _of_zarr(name, told, spec, nbytes)
+            stage, spec, size = _of_zarr(name, told, spec, nbytes, exact)
+            if size is None and nbytes is not None:  # as for `intarsia.codecs.filters`
+                size, exact = 2 * nbytes + 1024, False
+            nbytes = size
             stages.append(stage)
     return tuple(reversed(stages))
 
 
 def _of_zarr(
-    name: str, told: dict[str, Any], spec: Any, nbytes: int | None
+    name: str, told: dict[str, Any], spec: Any, nbytes: int | None, exact: bool
 ) -> tuple[_Stage, Any, int | None]:
     """A codec of zarr's registry; what the codec after it sees, and in how many bytes."""
     from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec
@@ -213,7 +220,10 @@ def _of_zarr(
             known = name == "bytes" and not native.hasobject and native.kind != "T"
             size = prod(spec.shape) * native.itemsize if known else None
             return _Stage(name, _bytes_stage(codec, spec)), spec, size
-        undo = _bounded(name, codec, nbytes) or _raw_stage(codec, spec)
+        if name in PICTURES:
+            undo = pictured(codec._codec, spec.shape, spec.dtype.to_native_dtype())
+        else:
+            undo = bounded(name, codec, nbytes, exact) or _raw_stage(codec, spec)
         return _Stage(name, undo), spec, codec_size(name, nbytes)
     except Exception as error:  # what is asked for is the file's, and may be anything
         text = next(iter(str(error).splitlines()), "")
@@ -233,53 +243,6 @@ def codec_size(name: str, nbytes: int | None) -> int | None:
     if short in ("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"):
         return nbytes + 4
     return None
-
-
-def _bounded(name: str, codec: Any, nbytes: int | None) -> Callable[[Any], Any] | None:
-    """Decoders of streams that could grow without end, held to the bytes that are expected."""
-    if nbytes is None:
-        return None
-    short = name.removeprefix("numcodecs.")
-    if short == "zlib":
-        return lambda data: _inflated(zlib.decompressobj(), data, nbytes)
-    if short == "gzip":
-        return lambda data: _inflated(zlib.decompressobj(31), data, nbytes)
-    if short == "bz2":
-        return lambda data: _inflated(bz2.BZ2Decompressor(), data, nbytes)
-    if short == "lzma":
-        config = codec.codec_config
-        form, filters = config.get("format", lzma.FORMAT_XZ), config.get("filters")
-        given = {"filters": filters} if form == lzma.FORMAT_RAW else {}
-        return lambda data: _inflated(lzma.LZMADecompressor(form, **given), data, nbytes)
-    if name in _FLAT:
-        return lambda data: _filled(codec._codec, data, nbytes)
-    return None
-
-
-_FLAT = frozenset(
-    f"{IMAGECODECS}{name}"
-    for name in ("deflate", "zlib", "lzw", "packbits", "zstd", "lz4", "lzma", "bz2", "gzip")
-)
-"""Codecs of imagecodecs that decode into room that is given to them."""
-
-
-def _inflated(stream: Any, data: Any, nbytes: int) -> bytes:
-    out: bytes = stream.decompress(bytes(data), nbytes + 1)
-    if len(out) > nbytes:
-        raise WrongLength(f"the stream holds more than the expected {nbytes} bytes")
-    if not stream.eof:  # nor was its checksum looked at
-        raise CorruptChunk(f"the stream ends after {len(out)} of {nbytes} bytes")
-    if len(out) < nbytes:
-        raise WrongLength(f"the stream holds {len(out)} bytes, expected {nbytes}")
-    return out
-
-
-def _filled(codec: Any, data: Any, nbytes: int) -> Any:
-    room = np.zeros(nbytes, np.uint8)
-    out = np.frombuffer(codec.decode(bytes(data), out=room), np.uint8)
-    if out.size != nbytes:
-        raise WrongLength(f"the stream holds {out.size} bytes, expected {nbytes}")
-    return out
 
 
 def _array_stage(codec: Any, spec: Any) -> Callable[[Any], Any]:

@@ -56,6 +56,8 @@ def check_chain(text: str) -> None:
         name: Any = cast("dict[str, Any]", codec).get("name") if isinstance(codec, dict) else None
         if not isinstance(name, str) or not _allowed(name):
             raise ValueError(f"a store may not have the Zarr codec {str(name)[:64]!r}")
+        if not isinstance(cast("dict[str, Any]", codec).get("configuration", {}), dict):
+            raise ValueError(f"the configuration of the Zarr codec {name!r} is no object")
     canonical = json.dumps(told, sort_keys=True, separators=(",", ":"))
     if canonical != text:
         raise ValueError("a chain of Zarr codecs is not written the one way it is")

@@ -77,7 +77,9 @@ class ChunkLoader:
                 try:
                     values = decode_objects(self.codecs, self.chunks, self.data_type, chunk)
                 except ChunkError as error:
-                    raise error.located(chunk=index) from error.__cause__
+                    number = int(self.manifest.sources[index])
+                    url = self.sources[number].url if number >= 0 else None
+                    raise error.located(chunk=index, url=url) from error.__cause__
                 out[box] = values.reshape(self.chunks)[inside]
         return out
 

@@ -120,6 +120,9 @@ def _planned(dataset: xr.Dataset, loading: _Loading) -> dict[str, Values]:
             if not isinstance(dim, str):
                 reason = f"its dimension {dim!r} is of type {type(dim).__name__}, not str"
                 raise UnsupportedVariable(reason, array=name, remedy="rename the dimension")
+        if len(set(variable.dims)) != len(variable.dims):
+            reason = f"its dimensions {variable.dims} are not all different"
+            raise UnsupportedVariable(reason, array=name, remedy="drop it")
         stacked = multi_index_of(dataset, name)
         if stacked is not None:
             raise UnsupportedVariable(

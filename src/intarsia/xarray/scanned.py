@@ -20,7 +20,7 @@ from intarsia.cf import (
     time_like,
 )
 from intarsia.encoding import Codec, Encoding
-from intarsia.errors import UnsupportedVariable, UpstreamFault, shown
+from intarsia.errors import IntarsiaError, UnsupportedVariable, UpstreamFault, shown
 from intarsia.references import References, Sources
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.xarray.choices import with_choices
@@ -244,7 +244,11 @@ def _load(scanned: Scanned, names: set[str]) -> dict[str, npt.NDArray[Any]]:
         if isinstance(data, VirtualArray):
             virtual[name] = data
         elif data.loader is not None:
-            result[name] = data.loader()
+            try:
+                result[name] = data.loader()
+            except IntarsiaError as error:
+                url = scanned.sources[0].url
+                raise error.located(array=name, url=url) from error.__cause__
     loaded = load_together(list(virtual.values()))
     for (name, array), values in zip(virtual.items(), loaded, strict=True):
         given = _given(scanned.variables[name], array)
