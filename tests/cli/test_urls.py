@@ -25,6 +25,12 @@ NAMES = ("m0.nc", "m1.nc", "m2.nc")
 HOW = ("--concat-dim", "time")
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that are not wrapped, wherever the tests run."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture(scope="module")
 def _server() -> Iterator[Server]:
     with serving() as server:
