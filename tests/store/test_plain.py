@@ -65,3 +65,18 @@ def test_values_without_dimensions(tmp_path: Path, value: Any) -> None:
     store = intarsia.open_store(tmp_path / "s")
     shown = xr.open_zarr(store, chunks=None, consolidated=False).load()
     assert shown.v.item() == ds.v.item()
+
+
+@pytest.mark.filterwarnings("ignore:Object at __intarsia__")
+@pytest.mark.parametrize("unit", ["M8[ns]", "m8[s]"])
+@pytest.mark.parametrize("name", ["scale_factor", "add_offset", "missing_value", "_FillValue"])
+def test_times_with_attributes_of_packed_numbers(tmp_path: Path, unit: str, name: str) -> None:
+    ds = xr.Dataset({"v": ("x", np.arange(5).astype(unit), {name: 2, "k": 1})})
+    ds.intarsia.save(tmp_path / "s")
+    store = intarsia.open_store(tmp_path / "s")
+    shown = xr.open_zarr(store, chunks=None, consolidated=False, decode_timedelta=True).load()
+    plain = xr.open_zarr(tmp_path / "s", chunks=None, consolidated=False, decode_timedelta=True)
+    for found in (shown, plain.load()):
+        assert (found.v.values == ds.v.values).all()
+        assert found.v.attrs == {"k": 1}
+    assert intarsia.open_dataset(tmp_path / "s").v.attrs == {name: 2, "k": 1}

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Plain", "plain_attributes", "plain_json"]
+__all__ = ["Plain", "plain_attributes", "plain_json", "with_own"]
 
 type Array = npt.NDArray[Any]
 
@@ -104,6 +104,25 @@ def plain_attributes(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str
         fill = _plain_fill(attrs["_FillValue"], dtype)
         plain |= {} if fill is None else {"_FillValue": fill}
     return plain
+
+
+PACKING = ("scale_factor", "add_offset", "missing_value", "_FillValue", "_Unsigned")
+
+
+def with_own(attrs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with those by which plain values are understood.
+
+    Those of times are units; what a reader would take for their packing is left out then.
+
+    Parameters
+    ----------
+    attrs
+        From `plain_attributes`.
+    own
+        Those of `Plain`.
+    """
+    kept = {k: v for k, v in attrs.items() if k not in PACKING} if "units" in own else attrs
+    return {**kept, **own}
 
 
 def _plain_fill(fill: Any, dtype: np.dtype[Any]) -> Any:

@@ -19,6 +19,7 @@ from intarsia.store.cells import Cells
 from intarsia.store.grid import Grid, choose, measure, rectilinear
 from intarsia.store.nodes import Variable
 from intarsia.store.pages import used_cases
+from intarsia.store.plain import with_own
 from intarsia.store.shown import virtual_metadata
 from intarsia.store.values import plain
 from intarsia.store.zarrays import FILLS, chunk_shape, encode_values, metadata
@@ -177,7 +178,7 @@ class ShownCopy:
             self._chunks,
             self._dtype,
             dims=variable.dims,
-            attrs=attributes(kept.array.dtype) | kept.attrs,
+            attrs=with_own(attributes(kept.array.dtype), kept.attrs),
         )
 
     def metadata(self) -> Json:

@@ -25,7 +25,7 @@ from intarsia.store.layout import places_of
 from intarsia.store.nodes import Group, Variable
 from intarsia.store.objects import ROOT, Writer
 from intarsia.store.packing import used_sources, write_segments, write_sources
-from intarsia.store.plain import plain_attributes, plain_json
+from intarsia.store.plain import plain_attributes, plain_json, with_own
 from intarsia.store.root import seal
 from intarsia.store.swap import replacing
 from intarsia.store.values import plain
@@ -229,7 +229,7 @@ class _Writing:
         data = variable.data
         if not isinstance(data, VirtualArray):
             kept = plain(data)
-            attrs = plain_attributes(variable.attrs, kept.array.dtype) | kept.attrs
+            attrs = with_own(plain_attributes(variable.attrs, kept.array.dtype), kept.attrs)
             told["restore"] = kept.restore
             told["values"] = write_values(
                 self.writer, node, kept.array, dims=variable.dims, attrs=attrs
