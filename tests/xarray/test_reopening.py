@@ -424,3 +424,13 @@ def test_every_kind_through_xarrays_own_functions(tmp_path: Path) -> None:
     again = xr.open_dataset(tmp_path / "a.intarsia")
     same(again, ds)
     same(xr.open_dataset(tmp_path / "a.intarsia", chunks={}), ds)
+
+
+def test_a_zip_file_that_is_cut_short_is_still_a_store(tmp_path: Path) -> None:
+    """And not taken for zipped Zarr, which has parsers of others."""
+    path = tmp_path / "a.zip"
+    intarsia.open_dataset  # noqa: B018  registers ds.intarsia
+    xr.Dataset({"v": ("x", np.arange(3))}).intarsia.save(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(CorruptStore):
+        intarsia.open_dataset(path)

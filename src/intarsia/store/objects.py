@@ -239,6 +239,10 @@ def _identity(file: BinaryIO) -> Identity:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
+_MARK = ROOT.partition("/")[0].encode() + b"/"
+_LOOKED_AT = 1 << 20
+
+
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether there is a store at a local path, by what it holds; never raises."""
     try:
@@ -250,8 +254,13 @@ def is_store(path: str | os.PathLike[str]) -> bool:
         with open(path, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
                 return False
-            with zipfile.ZipFile(file) as archive:
-                return ROOT in archive.namelist()
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    names = archive.namelist()
+            except _DAMAGES:  # damaged, it still is no zip file of another kind
+                file.seek(0)
+                return _MARK in file.read(_LOOKED_AT)
+            return any(name.startswith(_MARK.decode()) for name in names)
     except _DAMAGES:
         return False
 

@@ -25,7 +25,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import intarsia.io.remote  # noqa: F401  before imports are watched
+# before imports are watched: what is too damaged to be a store is scanned as a file
+import intarsia.io.remote
+import intarsia.scan.hdf5
+import intarsia.scan.netcdf3
+import intarsia.scan.virtualizarr  # noqa: F401
 from intarsia.errors import IntarsiaError
 from intarsia.io.fetch import observe
 from intarsia.store.objects import Zipped, open_objects
