@@ -406,6 +406,33 @@ def test_what_has_no_names_for_its_dimensions(tmp_path: Path) -> None:
         intarsia.open_dataset(path)
 
 
+def test_some_dimensions_without_names(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    for number, path in enumerate(paths):
+        group = zarr.create_group(path)
+        for name, dims in {"v": [None, "x"], "x": ["x"], "w": ["x"]}.items():
+            data = number * 3 + np.arange(6.0).reshape(2, 3)[0 if len(dims) == 1 else ...]
+            group.create_array(name, data=data, chunks=(2,) * len(dims), dimension_names=dims)
+    ds = same(paths[0])
+    assert ds.v.dims == (None, "x")
+    assert is_virtual(ds, "v")
+    piles: list[Any] = [
+        [opened(path)[["v", "w"]] for path in paths] for opened in (intarsia.open_dataset, theirs)
+    ]
+    ours, expected = (xr.concat(pile, "x").isel({None: 1}) for pile in piles)
+    assert_identical(ours, expected.load())
+    with pytest.raises(UnsupportedVariable, match="dimension None .* rename"):
+        ds.intarsia.save(tmp_path / "s")
+    ds.rename({None: "y"}).intarsia.save(tmp_path / "s")
+    assert_identical(intarsia.open_dataset(tmp_path / "s"), ds.rename({None: "y"}))
+
+    odd = zarr.create_group(tmp_path / "odd.zarr")
+    for name, length in {"v": 2, "w": 3}.items():
+        odd.create_array(name, shape=(length,), dtype="f4", dimension_names=[None])
+    with pytest.raises(FormatError, match="dimension None has the length"):
+        intarsia.open_dataset(tmp_path / "odd.zarr")
+
+
 def test_shards_that_are_broken(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     array = zarr.create_group(path).create_array(

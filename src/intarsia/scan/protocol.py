@@ -52,7 +52,7 @@ class ScannedVariable:
     Parameters
     ----------
     dims
-        Names of the dimensions.
+        Names of the dimensions; None where Zarr has no name for some, as xarray has it.
     data
         Where the values are.
     attrs

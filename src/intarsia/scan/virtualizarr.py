@@ -252,7 +252,9 @@ def _located(place: str, name: str) -> Generator[None]:
 
 
 def _check_dims(one: Described, sizes: dict[str, int]) -> None:
-    if len(one.dims) != len(one.shape) or not all(isinstance(dim, str) for dim in one.dims):  # pyright: ignore[reportUnnecessaryIsInstance]
+    dims: tuple[Any, ...] = one.dims
+    named = all(isinstance(dim, str | None) for dim in dims)  # None is a name, to xarray
+    if len(dims) != len(one.shape) or not named:
         raise FormatError(
             f"its {len(one.shape)} dimensions have no names", remedy="drop it with drop_variables="
         )
