@@ -202,10 +202,29 @@ def test_patterns(s3: S3Server, pattern: str, found: list[str]) -> None:
     with observe() as reads:
         urls = expand(f"s3://bucket/globs/{pattern}", access)
     assert urls == [f"s3://bucket/globs/{key}" for key in found]
-    assert len(s3.requests) == reads.requests == (0 if pattern == "a/1.nc" else 1)
+    looked = pattern in ("a/*", "a/[!1]*")  # into the folder that matches: it could be Zarr
+    assert len(s3.requests) == reads.requests == (0 if pattern == "a/1.nc" else 1 + looked)
     folder = pattern[: min(pattern.find(c) % 99 for c in "*?[")].rpartition("/")[0]
     for request in s3.requests:
         assert f"prefix=globs%2F{folder.replace('/', '%2F')}" in request.query
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("200*", ["2001.nc", "2003.zarr", "2005/"]),
+        ("*.zarr", ["2003.zarr"]),
+        ("*.nc", ["2001.nc"]),
+        ("**", ["2001.nc", "2003.zarr", "2005/", "2009/a.txt"]),
+        ("*/zarr.json", []),
+    ],
+)
+def test_zarr_folders_match_as_one(s3: S3Server, pattern: str, found: list[str]) -> None:
+    keys = ["2001.nc", "2003.zarr/.zgroup", "2003.zarr/v/.zarray", "2003.zarr/v/0"]
+    for key in [*keys, "2005/zarr.json", "2005/v/zarr.json", "2005/v/c/0", "2009/a.txt"]:
+        s3.put(f"bucket/mixed/{key}", b"x")
+    urls = expand(f"s3://bucket/mixed/{pattern}", access_of("s3://bucket/", s3.options))
+    assert urls == [f"s3://bucket/mixed/{key}" for key in found]
 
 
 def test_long_listings(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

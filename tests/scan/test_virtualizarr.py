@@ -712,3 +712,19 @@ def test_envi(tmp_path: Path) -> None:
     assert int(masked[name].isnull().sum()) == 1
     with pytest.raises(UnsupportedError, match="header of an ENVI image"):
         intarsia.open_dataset(tmp_path / "a.hdr")
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("compress", ["lerc", "lerc_deflate"])
+def test_lerc_is_refused(tmp_path: Path, compress: str) -> None:
+    """Its decoder drops the mask: missing values would come out as 0."""
+    path = tmp_path / "a.tif"
+    values = np.ones((37, 50), "f4")
+    values[3, :9] = np.nan
+    with rasterio.open(
+        path, "w", driver="GTiff", height=37, width=50, count=1, dtype="float32", compress=compress
+    ) as file:
+        file.write(values, 1)
+    ds = intarsia.open_dataset(path)
+    with pytest.raises(UnsupportedVariable, match="LERC"):
+        ds.load()

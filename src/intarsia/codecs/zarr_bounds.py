@@ -34,7 +34,7 @@ FLAT = frozenset(f"{IMAGECODECS}{name}" for name in ("deflate", "lzw", "packbits
 
 PICTURES = frozenset(
     f"{IMAGECODECS}{name}"
-    for name in (*("jetraw", "jpeg", "jpeg2k", "jpeg8", "jpegxl", "jpegxr", "lerc", "png", "webp"),)
+    for name in (*("jetraw", "jpeg", "jpeg2k", "jpeg8", "jpegxl", "jpegxr", "png", "webp"),)
 )
 """Those that decode pictures."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-__all__ = ["IMAGECODECS", "check_chain"]
+__all__ = ["IMAGECODECS", "LERC", "check_chain"]
 
 CORE = frozenset(
     ["bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "scale_offset", "cast_value"]
@@ -29,7 +29,10 @@ TIFF = frozenset(["ChunkyCodec", "HorizontalDeltaCodec"])
 """How TIFF lays samples out; decoded here."""
 
 IMAGECODECS = "imagecodecs_"
-"""Prefix of those that imagecodecs has; cases may name all of them."""
+"""Prefix of those that imagecodecs has; cases may name all of them but `LERC`."""
+
+LERC = "imagecodecs_lerc"
+"""A codec of pictures with masks, which its decoder drops: missing values would come out as 0."""
 
 MAX_CODECS = 16
 MAX_CHAIN = 1 << 13
@@ -64,4 +67,6 @@ def check_chain(text: str) -> None:
 
 
 def _allowed(name: str) -> bool:
-    return name in CORE or name in NUMCODECS or name in TIFF or name.startswith(IMAGECODECS)
+    if name in CORE or name in NUMCODECS or name in TIFF:
+        return True
+    return name.startswith(IMAGECODECS) and name != LERC

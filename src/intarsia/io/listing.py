@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 from intarsia.errors import UnsupportedError
@@ -30,7 +32,10 @@ def is_pattern(url: str) -> bool:
 
 
 def expand(pattern: str, access: Access | None = None) -> list[str]:
-    """URLs of the objects that match a pattern, sorted.
+    """URLs of the objects, and of the Zarr folders, that match a pattern, sorted.
+
+    A Zarr folder is one file to its users: if it matches, nothing in it does, and a pattern that
+    leaves it out would leave out data.
 
     Parameters
     ----------
@@ -72,7 +77,54 @@ def expand(pattern: str, access: Access | None = None) -> list[str]:
     from intarsia.io.remote_requests import listed  # its client takes its time to import
 
     found = listed(root + folder, access, deep)
-    return sorted(url for url in found if matches(url.removeprefix(root)))
+    stores = (
+        _zarr_folders(found, root + folder) if deep else _zarr_among(found, access, matches, root)
+    )
+    files = {
+        url
+        for url in found
+        if not url.endswith("/")
+        and matches(url.removeprefix(root))
+        and stores.isdisjoint(_folders_above(url))
+    }
+    chosen = {url for url in stores if matches(url.removeprefix(root))}
+    # a slash says of one that is not called so that it is a folder
+    return sorted(files | {url if url.endswith(ZARR) else f"{url}/" for url in chosen})
+
+
+ZARR = ".zarr"
+_METADATA = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
+
+
+def _folders_above(url: str) -> Iterator[str]:
+    while "/" in url:
+        url = url.rpartition("/")[0]
+        yield url
+
+
+def _zarr_folders(objects: list[str], below: str) -> set[str]:
+    """The outermost folders below one that hold metadata of Zarr."""
+    folders = {url.rpartition("/")[0] for url in objects if url.rpartition("/")[2] in _METADATA}
+    folders.discard(below[:-1])
+    return {url for url in folders if folders.isdisjoint(_folders_above(url))}
+
+
+def _zarr_among(
+    found: list[str], access: Access | None, matches: Callable[[str], object], root: str
+) -> set[str]:
+    """Those of some folders that are Zarr: by their name, or as a look into them tells."""
+    from intarsia.io.remote_pool import run_all
+    from intarsia.io.remote_requests import listed
+
+    folders = [url for url in found if url.endswith("/") and matches(url[:-1].removeprefix(root))]
+    named = {url[:-1] for url in folders if url.endswith(f"{ZARR}/")}
+    others = [url for url in folders if url[:-1] not in named]
+    inside = run_all([partial(listed, url, access, False) for url in others])
+    return named | {
+        url[:-1]
+        for url, objects in zip(others, inside, strict=True)
+        if any(one.rpartition("/")[2] in _METADATA for one in objects)
+    }
 
 
 def _translated(pattern: str) -> str:

@@ -177,7 +177,9 @@ def fetch_bytes(
 
 
 def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
-    """URLs of the objects below a folder, which ends in ``/``, of a bucket.
+    """URLs of the objects below a folder, which ends in ``/``, of a bucket, and of its folders.
+
+    Folders end in ``/`` and are there where those in them are not asked for.
 
     Parameters
     ----------
@@ -196,13 +198,16 @@ def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
         return relayed(__name__, "listed", folder, access, deep)
     client, prefix = client_of(folder, access)
     root = folder.removesuffix(prefix)
+    folders: list[str] = []
     try:
         if deep:
             pages: Any = client.list(prefix or None, chunk_size=1_000)
             objects = [entry for page in pages for entry in page]
         else:
-            objects = client.list_with_delimiter(prefix or None)["objects"]
-        return [root + str(entry["path"]) for entry in objects]
+            found = client.list_with_delimiter(prefix or None)
+            objects = found["objects"]
+            folders = [f"{root}{str(path).rstrip('/')}/" for path in found["common_prefixes"]]
+        return [*(root + str(entry["path"]) for entry in objects), *folders]
     except Exception as error:  # noqa: BLE001 - they have no common base
         ours = _explained(error, folder)
     raise ours

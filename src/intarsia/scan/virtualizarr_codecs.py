@@ -10,7 +10,9 @@ import numpy as np
 
 from intarsia.codecs.filters import NATIVE
 from intarsia.codecs.zarr_chain import zarr_filter
+from intarsia.codecs.zarr_names import LERC
 from intarsia.encoding import Codec
+from intarsia.errors import UnsupportedError
 
 __all__ = ["Coding", "coding_of", "sharding_of"]
 
@@ -50,8 +52,19 @@ def coding_of(
         Of the array, of one of the kinds `PLAIN`, ``M`` and ``m``.
     chunks
         Shape of a chunk.
+
+    Raises
+    ------
+    UnsupportedError
+        If what decodes them loses values.
     """
-    found = _native([_named(codec) for codec in codecs], dtype, chunks)
+    named = [_named(codec) for codec in codecs]
+    if any(name == LERC for name, _ in named):
+        raise UnsupportedError(
+            "stored with LERC, whose decoder here does not tell which values are missing",
+            remedy="write the file again with another compression (deflate, zstd)",
+        )
+    found = _native(named, dtype, chunks)
     if found is not None:
         return found
     little = dtype.newbyteorder("<")

@@ -64,10 +64,15 @@ PARQUET = Format(
     takes_group=True,
     made_before=True,
 )
-ICECHUNK = Format("an Icechunk repository", "IcechunkParser", package="icechunk", made_before=True)
+ICECHUNK = Format(
+    "an Icechunk repository",
+    "IcechunkParser",
+    package="intarsia[formats] icechunk",
+    made_before=True,
+)
 TIFF = Format("TIFF", "VirtualTIFF", module="virtual_tiff", options=(("ifd", 0),))
-FITS = Format("FITS", "FITSParser", package="astropy")
-HDF4 = Format("HDF4", "HDF4Parser", package="kerchunk")
+FITS = Format("FITS", "FITSParser", package="intarsia[formats] astropy")
+HDF4 = Format("HDF4", "HDF4Parser", package="intarsia[formats] kerchunk")
 DMRPP = Format("DMR++", "DMRPPParser", made_before=True, takes_group=True)
 ENVI = Format("ENVI", "ENVIParser")
 HDF5 = Format("HDF5", "HDFParser", takes_group=True)
@@ -143,8 +148,10 @@ def format_of(head: bytes, place: str) -> Format | None:
 def folder_format(place: str) -> Format | None:
     """The format of a folder, or None if it is no folder of a format that is known."""
     if is_url(place):
-        name = place.partition("?")[0].rstrip("/").lower()
-        return next((found for suffix, found in SUFFIXES if name.endswith(suffix)), None)
+        path = place.partition("?")[0]
+        name = path.rstrip("/").lower()
+        known = next((found for suffix, found in SUFFIXES if name.endswith(suffix)), None)
+        return ZARR if known is None and path.endswith("/") else known
     if not os.path.isdir(place):
         return None
     names = set(os.listdir(place))
@@ -216,7 +223,7 @@ class _Endian(Enum):
 
 def lacking(found: Format | None, place: str, error: ImportError) -> UnsupportedError:
     """The error that names what has to be installed."""
-    what = f"{found.name} is read by a parser that" if found else "its parser"
+    what = f"the parser for {found.name}" if found else "its parser"
     package = found.package if found else (error.name or "what it imports")
     return UnsupportedError(
         f"{what} needs a package that is not installed ({error.name or error})",
