@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -19,6 +20,7 @@ import xarray as xr
 import intarsia
 from intarsia.array import VirtualArray
 from intarsia.encoding import Case
+from intarsia.references import MISSING
 from intarsia.segments import FORM, SOURCE, Block, Segments
 from intarsia.store.nodes import Group
 from intarsia.store.read import read
@@ -252,6 +254,44 @@ def test_boxes_tile_segments_along_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     line = [np.array([n]) for n in (0, 100, 0, 3, 1, 200, 10)]
     boxes = list(pieces.Segment(np.zeros(7, int), *line).boxes(8))
     assert boxes[:2] == [((0,), (17,)), ((17,), (20,))]  # where chunks end: 3 + 17 = 20
+
+
+def padded(path: Path, parent: bool = False, rows: int = 3) -> None:
+    """A dataset of some rows along an unlimited dimension of 6, without labels in its group."""
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 8)
+        name = "time" if parent else "k"
+        file.createVariable(name, "i4", ("time",))[:] = np.arange(6)
+        group = file.createGroup("inner") if parent else file
+        values = np.arange(rows * 8).reshape(rows, 8)
+        group.createVariable("w", "f4", ("time", "x"), fill_value=-9.0)[:rows] = values
+
+
+WINDOWS = {
+    "all": slice(None),
+    "padding": slice(4, None),
+    "last": slice(5, None),
+    "across": slice(1, 5),
+    "turned": slice(None, None, -1),
+}
+
+
+@pytest.mark.parametrize("parent", [False, True], ids=["no labels", "labels of the parent"])
+@pytest.mark.parametrize("rows", [2, 3, 4])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_datasets_shorter_than_their_dimension(
+    tmp_path: Path, window: str, rows: int, parent: bool
+) -> None:
+    padded(tmp_path / "w.nc", parent, rows)
+    opened = intarsia.open_dataset(tmp_path / "w.nc", group="inner" if parent else None)
+    dataset = opened[["w"]].isel(time=WINDOWS[window])
+    dataset.intarsia.save(str(tmp_path / "w.intarsia"))
+    for sample in (None, 5):
+        for by_label in (True, False):
+            result = verify(str(tmp_path / "w.intarsia"), sample=sample, by_label=by_label)
+            assert result.ok, result
+            assert sample or result.variables[0].compared == dataset["w"].size
 
 
 # -- faults ----------------------------------------------------------------------------------------
@@ -610,3 +650,41 @@ def test_constants_of_joining_are_counted(folder: Path) -> None:
     result = verify(dataset)
     assert result.ok
     assert (result.variables[0].constants, result.variables[0].compared) == (24, 72)
+
+
+def remade(folder: Path, rows: int, change: Callable[[Segments], Segments]) -> xr.Dataset:
+    """A dataset of what `padded` writes, whose variable has other segments."""
+    padded(folder / "w.nc", rows=rows)
+    array = array_of(intarsia.open_dataset(folder / "w.nc", mask_and_scale=False), "w")
+    return xr.Dataset({"w": (("time", "x"), array.replaced(change(array.segments)))})
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_other_fill_of_padding_is_found(tmp_path: Path, rows: int) -> None:
+    def change(segments: Segments) -> Segments:
+        table = segments.cases[0].rows.copy()
+        table["raw_fill"] = 0.0
+        return replace(segments, cases=(Case(segments.cases[0].encoding, table),))
+
+    dataset = remade(tmp_path, rows, change)
+    for sample in (None, 20):
+        difference = one(verify(dataset, sample=sample))
+        assert (difference.variable, difference.kind) == ("w", "value")
+        assert difference.index == difference.source_index == (rows, 0)
+        assert (difference.stored, difference.expected) == ("0.0", "-9.0")
+    assert one(verify(dataset)).count == (6 - rows) * 8
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_values_that_are_taken_for_unwritten_are_found(tmp_path: Path, rows: int) -> None:
+    def change(segments: Segments) -> Segments:
+        blocks: list[Block] = []
+        for block in segments.blocks:
+            matrix = block.matrix(np.arange(len(block)))
+            matrix[:, FORM] = MISSING
+            blocks.append(Block.of(block.fields, matrix))
+        return replace(segments, blocks=tuple(blocks))
+
+    difference = one(verify(remade(tmp_path, rows, change)))
+    assert (difference.index, difference.source_index) == ((0, 0), (0, 0))
+    assert (difference.stored, difference.expected, difference.count) == ("-9.0", "0.0", rows * 8)

@@ -1,6 +1,6 @@
 """Reading a source again with its own library, as it was opened when it was scanned."""
 
-# Parts of xarray's and pandas' signatures are untyped.
+# Parts of h5py's, xarray's and pandas' signatures are untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Literal, cast
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
@@ -23,10 +24,11 @@ from intarsia.errors import IntarsiaError, shown
 from intarsia.io.paths import is_url
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
+from intarsia.scan.hdf5_dimensions import COLLIDING
 from intarsia.scan.virtualizarr_formats import HEAD, format_of
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 from intarsia.xarray.verifying.fetching import NotCopied, here
-from intarsia.xarray.verifying.pieces import Segment
+from intarsia.xarray.verifying.pieces import Extent, Segment
 
 type Array = npt.NDArray[Any]
 
@@ -110,11 +112,21 @@ class Original:
         What they give of it, not loaded.
     place
         What that is of, where it is not the source alone.
+    path
+        The file that it was opened from, if it is one.
     """
 
-    def __init__(self, source: Source, dataset: xr.Dataset, place: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        dataset: xr.Dataset,
+        place: str | None = None,
+        path: str | None = None,
+    ) -> None:
         self.source = source
         self.place = source.url if place is None else place
+        self._path = path
+        self._extents: dict[str, Extent | None] = {}
         self._variables: Mapping[Hashable, xr.Variable] = dataset.variables
         self._labels: dict[str, Array | None] = {}
         self._names: dict[int, str | None] = {}
@@ -161,8 +173,30 @@ class Original:
         reason
             Why there are none.
         """
-        found = segment.shifts(self._variables[name].shape)
+        shape = self._variables[name].shape
+        extent = None
+        if segment.row[FORM] == MISSING and tuple(segment.size.tolist()) != shape:
+            extent = self._extent(name)
+        found = segment.shifts(shape, extent)
         return found, "it lies in several places, so that its positions in the source are unsure"
+
+    def _extent(self, name: str) -> Extent | None:
+        """The dataset that a variable is of, untold by xarray; None where it is no HDF5."""
+        if name not in self._extents:
+            self._extents[name] = self._found_extent(name)
+        return self._extents[name]
+
+    def _found_extent(self, name: str) -> Extent | None:
+        if self._path is None or not h5py.is_hdf5(self._path):
+            return None
+        with h5py.File(self._path, "r") as file:
+            group = str(arguments_of(self.source.scan).get("group") or "")
+            # the first is what netCDF-4 calls a variable that is named like a dimension not its own
+            for one in (COLLIDING + name, name):
+                found = file.get(f"/{group}/{one}")
+                if isinstance(found, h5py.Dataset) and found.shape is not None:
+                    return Extent(found.shape, found.id.get_storage_size() > 0)
+        return None
 
     def named_by_bytes(self, segments: Segments, row: Array) -> str | None:
         """Name of the variable whose bytes a segment refers to, where names don't tell it.
@@ -228,7 +262,7 @@ def original(source: Source) -> Generator[Original]:
     asked = arguments_of(source.scan)
     try:
         with here(source) as path, _dataset(path, asked) as dataset:
-            yield Original(source, dataset)
+            yield Original(source, dataset, path=path)
     except NotCopied as error:
         raise Unreadable(str(error)) from error
 

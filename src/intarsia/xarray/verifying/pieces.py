@@ -29,6 +29,22 @@ MAX_CORNERS = 32
 """Corners of a segment of more are not all looked at in a sample, but the first and the last."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A dataset of HDF5, which may be shorter than the variable of it.
+
+    Parameters
+    ----------
+    shape
+        Its own.
+    written
+        Whether anything of it is stored.
+    """
+
+    shape: tuple[int, ...]
+    written: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
     """One segment.
@@ -104,17 +120,19 @@ class Segment:
             high[axis] = min(high[axis], place[axis] + after // abs(step) + 1)
         return low, high
 
-    def shifts(self, shape: tuple[int, ...]) -> list[Array]:
+    def shifts(self, shape: tuple[int, ...], extent: Extent | None = None) -> list[Array]:
         """What to add to indices in the source's array, for those in the variable of it.
 
         A dataset may be shorter than its unlimited dimension: then the variable goes on with fill
-        where the dataset ends. Of fill, it is not known whether it is that, or the dataset itself,
-        of which nothing was ever written.
+        where the dataset ends. Fill may be that, or the dataset itself, of which nothing was ever
+        written: the dataset's own shape tells which.
 
         Parameters
         ----------
         shape
             Of the variable, as the source's own library gives it.
+        extent
+            Of the dataset, where that is known.
 
         Returns
         -------
@@ -136,7 +154,15 @@ class Segment:
         after = none.copy()
         axis = int(np.flatnonzero(lacking)[0])
         after[axis] = lacking[axis]
-        return [none, after]
+        if extent is None:
+            return [none, after]
+        own = extent.shape[: len(shape)]  # characters that make a text have one dimension more
+        goes_on, itself = own[axis] == after[axis], own == tuple(self.size.tolist())
+        if goes_on and itself:  # of the same length: what was written is not the dataset itself
+            return [after] if extent.written else [none]
+        if goes_on:
+            return [after]
+        return [none] if itself else []
 
     def boxes(self, itemsize: int) -> Generator[Box]:
         """Boxes that tile it, of about `BOX_BYTES` and along the source's chunks."""
