@@ -18,7 +18,7 @@ from h5py import h5f, h5i
 from intarsia.io.paths import split_place
 from intarsia.references import Source, Sources
 from intarsia.scan.hdf5_layout import Unreferable
-from intarsia.scan.hdf5_open import Opened, addresses_are_absolute
+from intarsia.scan.hdf5_open import Opened, base_of
 
 __all__ = ["Files", "places"]
 
@@ -93,15 +93,6 @@ class Files:
         source = Source(*split_place(path), stat.st_size, stat.st_mtime_ns)
         found = self._homes[identifier.fileno] = Opened(file, source, base_of(file))
         return found
-
-
-def base_of(file: Any) -> tuple[int, int]:
-    """What is to be added to addresses that the library reports: see `Opened`."""
-    userblock = file.get_create_plist().get_userblock()
-    if not userblock:
-        return 0, 0
-    chunks, offsets = addresses_are_absolute()
-    return 0 if chunks else userblock, 0 if offsets else userblock
 
 
 def _mapped(choices: str) -> str:

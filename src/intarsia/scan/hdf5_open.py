@@ -113,12 +113,7 @@ def opened(place: str | File) -> Generator[Opened]:
     local = isinstance(place, str)
     with _opened_path(place) if local else _opened_file(place) as (file, source):
         try:
-            userblock = file.get_create_plist().get_userblock()
-            base = (0, 0)
-            if userblock:
-                chunks, offsets = addresses_are_absolute()
-                base = (0 if chunks else userblock, 0 if offsets else userblock)
-            yield Opened(file, source, base)
+            yield Opened(file, source, base_of(file))
         except IntarsiaError:
             raise
         except HDF5_ERRORS as error:
@@ -128,6 +123,15 @@ def opened(place: str | File) -> Generator[Opened]:
             raise CorruptFile(reason, url=source.url) from error
         finally:
             h5py.File(file).close()  # with every object that is still open
+
+
+def base_of(file: Any) -> tuple[int, int]:
+    """What is to be added to addresses that the library reports: see `Opened`."""
+    userblock = file.get_create_plist().get_userblock()
+    if not userblock:
+        return 0, 0
+    chunks, offsets = addresses_are_absolute()
+    return 0 if chunks else userblock, 0 if offsets else userblock
 
 
 @contextmanager
