@@ -13,7 +13,8 @@ processes for that. Everything returned can be pickled.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -84,19 +85,11 @@ def scan(
     >>> scan("sst.nc").variables["sst"].dims  # doctest: +SKIP
     ('time', 'lat', 'lon')
     """
-    if phony_dims not in (None, "access", "sort"):
-        raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path, place = _place(path)
-    names = [name for name in (group or "").split("/") if name]
-    try:
-        with opened(place) as file:
-            structure = Structure(file.id, path, phony_dims or "access")
-            node = structure.group(names)
-            return _Scan(file, path, "/" + "/".join(names), structure, node, choices).result(
-                {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
-            )
-    except IntarsiaError as error:
-        raise error.located(url=path) from error.__cause__
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
+    names = _names(group)
+    with _surveyed(path, phony_dims) as (file, structure):
+        node = structure.group(names)
+        return _Scan(file, "/" + "/".join(names), structure, node, choices).result(dropped)
 
 
 def scan_groups(
@@ -104,13 +97,14 @@ def scan_groups(
     *,
     group: str | None = None,
     phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
     choices: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Scanned]:
     """Scan a group of a HDF5 or netCDF-4 file, and all groups in it.
 
     Parameters
     ----------
-    path, group, phony_dims
+    path, group, phony_dims, drop_variables
         As for `scan`.
     choices
         Gives what `scan` takes under that name, for the path of each group.
@@ -125,45 +119,46 @@ def scan_groups(
     SourceError, FormatError, UnsupportedError
         As for `scan`.
     """
-    if phony_dims not in (None, "access", "sort"):
-        raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
-    path, place = _place(path)
-    names = [name for name in (group or "").split("/") if name]
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
+    names = _names(group)
     found: dict[str, Scanned] = {}
-    try:
-        with opened(place) as file:
-            structure = Structure(file.id, path, phony_dims or "access")
-            for parts, node in structure.below(names, structure.group(names)):
-                where = "/" + "/".join(parts)
-                one = _Scan(file, path, where, structure, node, choices(where))
-                found[where] = one.result(set())
-    except IntarsiaError as error:
-        raise error.located(url=path) from error.__cause__
+    with _surveyed(path, phony_dims) as (file, structure):
+        for parts, node in structure.below(names, structure.group(names)):
+            where = "/" + "/".join(parts)
+            found[where] = _Scan(file, where, structure, node, choices(where)).result(dropped)
     return found
 
 
-def _place(path: str | os.PathLike[str] | File) -> tuple[str, str | File]:
-    """Where a file is, and what is opened."""
+def _names(group: str | None) -> list[str]:
+    return [name for name in (group or "").split("/") if name]
+
+
+@contextmanager
+def _surveyed(
+    path: str | os.PathLike[str] | File, phony_dims: str | None
+) -> Generator[tuple[Opened, Structure]]:
+    """The file and its structure; errors in here say which file it is."""
+    if phony_dims not in (None, "access", "sort"):
+        raise ValueError(f"phony_dims must be 'access' or 'sort', got {phony_dims!r}")
     if isinstance(path, str | os.PathLike):
         place = os.path.abspath(os.path.expanduser(os.fspath(path)))
-        return place, place
-    return path.source.url, path
+    else:
+        place = path
+    url = place if isinstance(place, str) else place.source.url
+    try:
+        with opened(place) as file:
+            yield file, Structure(file.id, url, phony_dims or "access")
+    except IntarsiaError as error:
+        raise error.located(url=url) from error.__cause__
 
 
 class _Scan:
     """One scan in progress."""
 
     def __init__(
-        self,
-        file: Opened,
-        path: str,
-        group: str,
-        structure: Structure,
-        node: Group,
-        choices: str,
+        self, file: Opened, group: str, structure: Structure, node: Group, choices: str
     ) -> None:
         self._file = file
-        self._path = path
         self._group = group
         self._structure = structure
         self._node = node
@@ -281,7 +276,7 @@ class _Scan:
             loader = VariableLoader(source, self._group, name)
         stored = self._stored(dataset, element)
         if stored.is_virtual:
-            loader = VirtualLoader.of(loader, self._path, whole, surveyed(stored))
+            loader = VirtualLoader.of(loader, source.url, whole, surveyed(stored))
         if dataset.external:
             loader = LinkedLoader(loader, stored.file.source)
         return loader
