@@ -24,6 +24,7 @@ from intarsia.errors import (
     SourceUnreadable,
 )
 from intarsia.io.access import family_of
+from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url
 from intarsia.io.sampling import UNKNOWN, sample_of, sample_ranges
 from intarsia.progress import track
@@ -121,17 +122,11 @@ class LocalFetcher:
             return parts
 
 
-# what is no file is not waited for: a pipe, a terminal
-_flags = os.O_RDONLY
-for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
-    _flags |= getattr(os, _flag, 0)
-
-
 @contextmanager
 def _opened(path: str) -> Generator[int]:
     """A descriptor of the file; the system's errors in here are told as ours."""
     try:
-        descriptor = os.open(path, _flags)
+        descriptor = open_to_read(path)
         try:
             yield descriptor
         finally:
@@ -334,17 +329,7 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> memoryview:
         if length > there:
             raise _short(path, offset, length, there)
     record(path, offset, length)
-    data = os.pread(descriptor, length, offset) if length else b""
-    if len(data) < length:  # the system may return less than asked for at once
-        parts = [data]
-        done = len(data)
-        while done < length:
-            part = os.pread(descriptor, length - done, offset + done)
-            if not part:
-                break
-            parts.append(part)
-            done += len(part)
-        data = b"".join(parts)
+    data = read_there(descriptor, offset, length)
     if len(data) < length:
         raise _short(path, offset, length, len(data))
     return memoryview(data)

@@ -13,6 +13,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Protocol
 
 from intarsia.errors import NotAFile, ShortRead, SourceError, SourceMissing, SourceUnreadable
+from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Access, Source
 
@@ -61,15 +62,12 @@ class LocalFile:
                 f"asked for {length} bytes at offset {offset} of a file of {self.source.size}",
                 url=self.path,
             )
-        data = b""
-        while len(data) < length:  # the system may return less than asked for at once
-            try:
-                more = os.pread(self.descriptor, length - len(data), offset + len(data))
-            except OSError as error:
-                raise _unreadable(self.path, error) from error
-            if not more:
-                raise ShortRead("the file became shorter while it was read", url=self.path)
-            data = data + more if data else more
+        try:
+            data = read_there(self.descriptor, offset, length)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        if len(data) < length:
+            raise ShortRead("the file became shorter while it was read", url=self.path)
         return memoryview(data)
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -105,18 +103,10 @@ def opened_file(place: str, access: Access | None = None) -> Generator[File]:
         os.close(descriptor)
 
 
-# what is no file is not waited for: a pipe, a terminal
-_flags = os.O_RDONLY
-for _flag in ("O_BINARY", "O_NONBLOCK", "O_NOCTTY"):
-    _flags |= getattr(os, _flag, 0)
-
-
 def _opened(path: str) -> int:
     try:
-        descriptor = os.open(path, _flags)
-    except FileNotFoundError as error:
-        raise SourceMissing("there is no such file", url=path) from error
-    except NotADirectoryError as error:
+        descriptor = open_to_read(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceMissing("there is no such file", url=path) from error
     except OSError as error:
         raise _unreadable(path, error) from error

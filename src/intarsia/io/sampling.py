@@ -21,6 +21,7 @@ import os
 from collections.abc import Iterable
 
 from intarsia.errors import ShortRead
+from intarsia.io.descriptors import read_there
 
 BLOCK = 8_192
 """Bytes of a block."""
@@ -80,10 +81,7 @@ def sample_of(file: str | os.PathLike[str] | int, size: int | None = None) -> st
 
 
 def _block(descriptor: int, offset: int, length: int) -> bytes:
-    data = b""
-    while len(data) < length:  # the system may return less than asked for at once
-        more = os.pread(descriptor, length - len(data), offset + len(data))
-        if not more:
-            raise ShortRead(f"asked for {length} bytes at offset {offset} and got {len(data)}")
-        data += more
+    data = read_there(descriptor, offset, length)
+    if len(data) < length:
+        raise ShortRead(f"asked for {length} bytes at offset {offset} and got {len(data)}")
     return data
