@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
 
 from intarsia.errors import StoreError
-from intarsia.io.paths import is_url
+from intarsia.io.paths import is_url, place_of
 
 type Override = str | os.PathLike[str] | Mapping[str, Any]
 """A location, or a mapping with some of `KEYS`."""
@@ -33,13 +32,12 @@ def absolute(place: object) -> str:
     StoreError
         If it is no place, or a URL with a query: what lets one in is told by ``storage_options``.
     """
-    text = os.fspath(cast("str", place)) if isinstance(place, str | os.PathLike) else None
-    if not isinstance(text, str) or not text:
-        raise StoreError(f"{place!r} is not the place of a container")
-    if text.startswith("file://"):
-        text = unquote(urlsplit(text).path)
+    try:
+        text = place_of(cast("str", place))
+    except (TypeError, ValueError):
+        raise StoreError(f"{place!r} is not the place of a container") from None
     if not is_url(text):
-        return slashed(os.path.abspath(os.path.expanduser(text)))
+        return slashed(text)
     if "?" in text or "#" in text:
         raise StoreError(
             "a container can't be at a URL with a query or fragment",
