@@ -232,6 +232,11 @@ def is_sampled(source: Source) -> bool:
     return source.sample is not None and source.mtime_ns < 0
 
 
+def is_strong(etag: str | None) -> bool:
+    """Whether a tag vouches for every byte."""
+    return bool(etag) and not str(etag).startswith("W/")
+
+
 def _check_stat(source: Source, stat: os.stat_result) -> None:
     if not S_ISREG(stat.st_mode):
         what = "a directory" if S_ISDIR(stat.st_mode) else "not a regular file"

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from intarsia.io.fetch import is_strong
 from intarsia.references import Source
 
 __all__ = ["held", "holding", "keep"]
@@ -20,7 +21,7 @@ __all__ = ["held", "holding", "keep"]
 MOST = 64
 """Heads that are held."""
 
-_heads: OrderedDict[tuple[object, ...], memoryview] = OrderedDict()
+_heads: OrderedDict[Source, memoryview] = OrderedDict()
 _lock = threading.Lock()
 _open = 0
 
@@ -54,8 +55,7 @@ if hasattr(os, "register_at_fork"):
 
 def keep(source: Source, data: memoryview) -> None:
     """Hold the first bytes of a source, if something is being opened."""
-    strong = source.etag is not None and not source.etag.startswith("W/")
-    if not _open or not (strong or source.mtime_ns >= 0):
+    if not _open or not (is_strong(source.etag) or source.mtime_ns >= 0):
         return
     with _lock:
         _heads[_key(source)] = data
@@ -73,13 +73,5 @@ def held(source: Source, offset: int, length: int) -> memoryview | None:
     return data[offset : offset + length]
 
 
-def _key(source: Source) -> tuple[object, ...]:
-    return (
-        source.container,
-        source.key,
-        source.size,
-        source.mtime_ns,
-        source.etag,
-        source.sample,
-        source.access,
-    )
+def _key(source: Source) -> Source:
+    return source._replace(scan="")

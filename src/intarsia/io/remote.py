@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from intarsia.errors import NotAFile, SourceError
-from intarsia.io.fetch import changed, check_known, is_sampled, record, seconds
+from intarsia.io.fetch import changed, check_known, is_sampled, is_strong, record, seconds
 from intarsia.io.held import held
 from intarsia.io.paths import split_place
 from intarsia.io.remote_pool import run_all
@@ -21,7 +21,6 @@ from intarsia.io.remote_requests import (
     Answer,
     RangesIgnored,
     Unsatisfiable,
-    is_strong,
     past_the_end,
     request,
 )

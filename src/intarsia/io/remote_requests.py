@@ -25,7 +25,7 @@ from intarsia.io.remote_clients import client_of
 from intarsia.io.remote_relay import is_needed, relayed
 from intarsia.references import Access
 
-__all__ = ["Answer", "RangesIgnored", "Unsatisfiable", "is_strong", "past_the_end", "request"]
+__all__ = ["Answer", "RangesIgnored", "Unsatisfiable", "past_the_end", "request"]
 
 
 MAX_SIZE = 1 << 62
@@ -59,11 +59,6 @@ class RangesIgnored(Exception):
 
 class Unsatisfiable(Exception):
     """The object ends before the range begins (status 416); never leaves this package."""
-
-
-def is_strong(etag: str | None) -> bool:
-    """Whether a tag vouches for every byte."""
-    return bool(etag) and not str(etag).startswith("W/")
 
 
 def request(

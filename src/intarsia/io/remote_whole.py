@@ -8,8 +8,8 @@ import time
 from collections import OrderedDict
 
 from intarsia.errors import ShortRead
-from intarsia.io.fetch import record
-from intarsia.io.remote_requests import Answer, fetch, is_strong
+from intarsia.io.fetch import is_strong, record
+from intarsia.io.remote_requests import Answer, fetch
 from intarsia.references import Source
 
 __all__ = ["MAX_WHOLE", "forget", "kept_whole", "read_whole"]
