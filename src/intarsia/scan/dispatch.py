@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from intarsia.errors import FormatError, UnsupportedError
 from intarsia.io.access import Way
 from intarsia.io.files import File, opened_file
 from intarsia.references import Access
@@ -37,8 +39,11 @@ def scan(
         How a URL is reached, or URLs that a file of this machine names.
     parser
         Reads the file in place of our own scans.
-    group, phony_dims, drop_variables, choices
+    group, phony_dims, choices
         As for `intarsia.scan.hdf5.scan`.
+    drop_variables
+        Names of variables that are left out if the file can't be scanned with them. Otherwise they
+        are there: what decoding makes of others can depend on them.
 
     Raises
     ------
@@ -49,13 +54,8 @@ def scan(
     UnsupportedError
         It is sound, but beyond us.
     """
-    told: dict[str, Any] = {
-        "group": group,
-        "phony_dims": phony_dims,
-        "drop_variables": drop_variables,
-        "choices": choices,
-    }
-    return _with_scanner(place, access, parser, "scan", told)
+    told: dict[str, Any] = {"group": group, "phony_dims": phony_dims, "choices": choices}
+    return _without(drop_variables, partial(_with_scanner, place, access, parser, "scan", told))
 
 
 def scan_groups(
@@ -65,6 +65,7 @@ def scan_groups(
     parser: Parser | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
     choices: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Scanned]:
     """Scan a group of one file, and all groups in it; see `scan`.
@@ -75,11 +76,28 @@ def scan_groups(
         By absolute path, each group before those in it.
     """
     told: dict[str, Any] = {"group": group, "phony_dims": phony_dims, "choices": choices}
-    return _with_scanner(place, access, parser, "scan_groups", told)
+    scan_all = partial(_with_scanner, place, access, parser, "scan_groups", told)
+    return _without(drop_variables, scan_all)
+
+
+def _without(names: str | Iterable[str], scan_with: Callable[[frozenset[str]], Any]) -> Any:
+    """Scan everything; and if that can't be, all but these variables."""
+    dropped = frozenset([names] if isinstance(names, str) else names)
+    try:
+        return scan_with(frozenset())
+    except (FormatError, UnsupportedError):
+        if not dropped:
+            raise
+        return scan_with(dropped)
 
 
 def _with_scanner(
-    place: str, access: Access | Way | None, parser: Parser | None, verb: str, told: dict[str, Any]
+    place: str,
+    access: Access | Way | None,
+    parser: Parser | None,
+    verb: str,
+    told: Mapping[str, Any],
+    dropped: frozenset[str],
 ) -> Any:
     found = folder_format(place) if parser is None else None
     pinned = None
@@ -88,14 +106,14 @@ def _with_scanner(
             found = format_of(bytes(file.read(0, min(HEAD, file.source.size))), place)
             if found is None:
                 _need_no_way(access, place)
-                return getattr(_scanner(file), verb)(file, **told)
+                return getattr(_scanner(file), verb)(file, drop_variables=dropped, **told)
             pinned = file.source
     if found is not None and not found.made_before:
         _need_no_way(access, place)
     from intarsia.scan import virtualizarr
 
-    told |= {"access": access, "parser": parser, "found": found, "pinned": pinned}
-    return getattr(virtualizarr, verb)(place, **told)
+    more: dict[str, Any] = {"access": access, "parser": parser, "found": found, "pinned": pinned}
+    return getattr(virtualizarr, verb)(place, drop_variables=dropped, **told, **more)
 
 
 def _need_no_way(access: Access | Way | None, place: str) -> None:

@@ -1,25 +1,33 @@
-"""References of kerchunk, JSON or Parquet, group by group.
+"""References of kerchunk, JSON or Parquet: a Zarr hierarchy whose chunks are pieces of other files.
 
-They are loaded here once, and VirtualiZarr makes manifests of the part that is asked for. (Its own
-way to a group takes the group's name out of all texts, attributes and inlined bytes among them.)
+They are loaded once. Metadata go to zarr-python, in memory; chunks are found by their keys as in a
+folder.
 """
 
-# References are JSON of any shape.
+# References are JSON of any shape, and zarr's stores are untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from intarsia.errors import FormatError
-from intarsia.io.files import opened_file
-from intarsia.scan.virtualizarr_formats import PARQUET, Format
-from intarsia.scan.virtualizarr_places import Places, url_of
+import numpy as np
 
-__all__ = ["Refs", "kerchunk_refs"]
+from intarsia.errors import FormatError, UnsupportedError
+from intarsia.io.files import opened_file
+from intarsia.io.paths import is_url
+from intarsia.scan.kerchunk_parquet import parquet_refs
+from intarsia.scan.manifests import NOWHERE
+from intarsia.scan.virtualizarr_formats import PARQUET, Format
+from intarsia.scan.virtualizarr_places import Places
+from intarsia.scan.zarr_groups import METADATA, Columns, ZarrGroup, groups_of
+
+__all__ = ["References", "kerchunk_refs"]
 
 TEMPLATE = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 """Where the text of a template goes."""
@@ -27,89 +35,135 @@ MARKS = (".zgroup", "zarr.json")
 """Names of the metadata of groups, in Zarr v2 and v3; in v3 also of arrays."""
 
 
-class Refs:
-    """All references of one file or folder.
+class References:
+    """The objects that references stand for; see `zarr_groups.Objects`.
 
     Parameters
     ----------
-    place
-        Where they are, for errors.
     refs
-        By key.
+        By key: text (that of JSON, or ``base64:``), bytes, ``[url]`` or ``[url, offset, length]``.
+    places
+        Where the files they lead to get their numbers.
+    notes
+        What has to be said of them.
     """
 
-    def __init__(self, place: str, refs: Mapping[str, Any]) -> None:
-        self._place = place
-        self.refs = refs
+    def __init__(self, refs: Mapping[str, Any], places: Places, notes: Sequence[str] = ()) -> None:
+        self._refs = refs
+        self._places = places
+        self.notes = tuple(notes)
+        self._nodes: dict[str, list[str]] = {}
+        """Keys below each node that has metadata, but for those of nodes below it."""
+        nodes = {key.rpartition("/")[0] for key in refs if key.rpartition("/")[2] in METADATA}
+        for key in refs:
+            node = key.rpartition("/")[0]
+            while node and node not in nodes:
+                node = node.rpartition("/")[0]
+            self._nodes.setdefault(node, []).append(key)
 
-    def tree(self, where: tuple[str, ...], *, deep: bool) -> Any:
-        """The group at a path, as a ``ManifestGroup``.
+    def groups(self) -> ZarrGroup:
+        """The groups, as zarr-python reads them."""
+        import zarr
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.storage import MemoryStore
 
-        Parameters
-        ----------
-        where
-            Its path.
-        deep
-            Whether the groups in it are wanted, too.
-        """
-        if where and not self._is_group("/".join(where) + "/"):
-            raise FormatError(f"there is no group {'/'.join(where)!r}", url=self._place)
-        return self._node("/".join((*where, "")) if where else "", deep)
+        buffer = default_buffer_prototype().buffer
+        metadata: dict[str, Any] = {
+            key: buffer.from_bytes(_without_group(key, self._bytes(key)))
+            for key in self._refs
+            if key.rpartition("/")[2] in METADATA and key != ".zmetadata"
+        }
+        store = MemoryStore(metadata, read_only=True)
+        return groups_of(zarr.open_group(store, mode="r"), self)
 
-    def _node(self, prefix: str, deep: bool) -> Any:
-        from virtualizarr.manifests import ManifestGroup
-        from virtualizarr.parsers.kerchunk.translator import manifestgroup_from_kerchunk_refs
+    def below(self, base: str) -> Iterator[tuple[str, Any]]:
+        """See `zarr_groups.Objects`."""
+        start = f"{base}/" if base else ""
+        for key in self._nodes.get(base, ()):
+            yield key.removeprefix(start), self._refs[key]
 
-        own = dict(self._own(prefix))
-        found: Any = manifestgroup_from_kerchunk_refs(cast("Any", {"refs": own}))
-        if not deep:
-            return found
-        groups = {name: self._node(f"{prefix}{name}/", deep) for name in self._below(prefix)}
-        attributes: Any = found.metadata.attributes
-        return ManifestGroup(arrays=found.arrays, groups=groups, attributes=attributes)
+    def children(self, base: str) -> list[str]:
+        """See `zarr_groups.Objects`."""
+        start = f"{base}/" if base else ""
+        found = (node.removeprefix(start) for node in self._nodes if node.startswith(start))
+        others = (key.removeprefix(start) for key, _ in self.below(base) if "/" in key)
+        return sorted({name.partition("/")[0] for name in (*found, *others) if name})
 
-    def _own(self, prefix: str) -> Iterator[tuple[str, Any]]:
-        """Keys of a group and the arrays in it, without those of groups in it."""
-        inner = tuple(f"{prefix}{name}/" for name in self._below(prefix))
-        for key, value in self.refs.items():
-            if not key.startswith(prefix) or (inner and key.startswith(inner)):
+    def text(self, key: str) -> bytes | None:
+        """See `zarr_groups.Objects`."""
+        return self._bytes(key) if key in self._refs else None
+
+    def columns(self, base: str, entries: Sequence[tuple[str, Any]]) -> Columns:
+        """See `zarr_groups.Objects`."""
+        count = len(entries)
+        sources, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
+        paths = np.full(count, "", object)
+        inline: dict[int, bytes] = {}
+        for row, (key, value) in enumerate(entries):
+            name = f"{base}/{key}" if base else key
+            if not isinstance(value, list):
+                inline[row] = self._bytes(name)
+                if not inline[row]:
+                    raise FormatError(f"the chunk {name} is empty")
                 continue
-            short = key.removeprefix(prefix)
-            if prefix and short.endswith(".zattrs"):
-                value = _without_prefix(value, prefix)
-            yield short, value
+            paths[row], *piece = _piece(name, value)
+            if piece:
+                offsets[row], lengths[row] = piece
+            else:
+                lengths[row] = -1
+        there = paths != ""
+        sources[:] = self._places.numbers(paths, there)
+        for row in np.flatnonzero(there & (lengths < 0)).tolist():
+            lengths[row] = self._places.size_of(int(sources[row]))
+        sources[~there] = NOWHERE
+        return Columns(sources, offsets, lengths, inline)
 
-    def _below(self, prefix: str) -> list[str]:
-        """Names of the groups right in a group."""
-        found: dict[str, None] = {}
-        for key in self.refs:
-            name, _, rest = key.removeprefix(prefix).partition("/")
-            if key.startswith(prefix) and rest in MARKS and self._is_group(f"{prefix}{name}/"):
-                found[name] = None
-        return list(found)
-
-    def _is_group(self, prefix: str) -> bool:
-        if f"{prefix}.zgroup" in self.refs:
-            return True
-        told = _decoded(self.refs.get(f"{prefix}zarr.json"))
-        return isinstance(told, dict) and told.get("node_type") == "group"
-
-
-def _decoded(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str | bytes) else value
+    def _bytes(self, key: str) -> bytes:
+        value: Any = self._refs[key]
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, dict):  # as some have metadata in memory
+            return json.dumps(value).encode()
+        if not isinstance(value, str):
+            raise FormatError(f"the reference {key} is {str(value)[:100]}, and no text")
+        if not value.startswith("base64:"):
+            return value.encode()
+        try:
+            return base64.b64decode(value.removeprefix("base64:"), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise FormatError(f"the reference {key} is no base64 ({error})") from error
 
 
-def _without_prefix(value: Any, prefix: str) -> Any:
+def _without_group(key: str, data: bytes) -> bytes:
     """Attributes of an array, whose dimensions may be named with the path of their group."""
-    attrs = _decoded(value)
-    dims: Any = attrs.get("_ARRAY_DIMENSIONS") if isinstance(attrs, dict) else None
+    group = key.rpartition("/")[0].rpartition("/")[0]
+    if not group or not key.endswith("/.zattrs"):
+        return data
+    told: Any = json.loads(data)
+    dims: Any = told.get("_ARRAY_DIMENSIONS") if isinstance(told, dict) else None
     if not isinstance(dims, list):
-        return value
-    names = [str(dim).removeprefix(prefix) for dim in cast("list[Any]", dims)]
-    return json.dumps({**attrs, "_ARRAY_DIMENSIONS": names})
+        return data
+    names = [str(dim).removeprefix(f"{group}/") for dim in cast("list[Any]", dims)]
+    return json.dumps({**told, "_ARRAY_DIMENSIONS": names}).encode()
 
 
-def kerchunk_refs(found: Format, places: Places) -> Refs:
+def _piece(key: str, value: Sequence[Any]) -> tuple[Any, ...]:
+    """Path of a reference; and, where it is to a piece of the file, offset and length."""
+    path, *rest = value or ("",)
+    numbers = all(isinstance(n, int) and 0 <= n < 1 << 63 for n in rest)
+    if not isinstance(path, str) or not path or len(rest) not in (0, 2) or not numbers:
+        raise FormatError(f"the reference {key} is {str(value)[:100]}")
+    if rest and not rest[1]:
+        raise FormatError(f"the reference {key} is to no bytes: a chunk is never empty")
+    if not is_url(path) and not path.startswith("/"):
+        raise UnsupportedError(
+            f"its references lead to {path[:100]!r}, which is relative to what they don't say",
+            remedy="write them with absolute paths or URLs",
+        )
+    return (path, *rest)
+
+
+def kerchunk_refs(found: Format, places: Places) -> References:
     """Load references.
 
     Raises
@@ -120,12 +174,8 @@ def kerchunk_refs(found: Format, places: Places) -> Refs:
         If what reads Parquet is not installed.
     """
     if found is PARQUET:
-        from fsspec.core import url_to_fs
-        from fsspec.implementations.reference import LazyReferenceMapper
-
-        system, path = url_to_fs(url_of(places.place))
-        mapper: Any = LazyReferenceMapper(path, system)
-        return Refs(places.place, {key: mapper[key] for key in mapper})
+        refs, notes = parquet_refs(places)
+        return References(refs, places, notes)
     with opened_file(places.place, places.access) as file:
         told: Any = json.loads(bytes(file.read(0, file.source.size)))
     refs: Any = told.get("refs", told) if isinstance(told, dict) else None
@@ -136,7 +186,7 @@ def kerchunk_refs(found: Format, places: Places) -> Refs:
         raise _not_plain("'gen', rules that make them", places)
     if refs is not told and told.get("templates"):
         found_refs = dict(_written_out(found_refs, told["templates"], places))
-    return Refs(places.place, found_refs)
+    return References(found_refs, places)
 
 
 def _written_out(refs: dict[str, Any], templates: Any, places: Places) -> Iterator[tuple[str, Any]]:

@@ -108,10 +108,12 @@ def scan_groups(
     *,
     group: str | None = None,
     phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
     choices: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Scanned]:
     """Scan a netCDF3 file as the one group that it is; see `scan`."""
-    return {"/": scan(path, group=group, phony_dims=phony_dims, choices=choices("/"))}
+    told: dict[str, Any] = {"group": group, "phony_dims": phony_dims}
+    return {"/": scan(path, drop_variables=drop_variables, choices=choices("/"), **told)}
 
 
 class _Placed(NamedTuple):

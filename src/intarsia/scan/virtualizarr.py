@@ -45,7 +45,8 @@ from intarsia.scan.virtualizarr_formats import (
 )
 from intarsia.scan.virtualizarr_places import Places, url_of
 from intarsia.scan.virtualizarr_v2 import Version2, version_2
-from intarsia.scan.zarr_folder import Folder, describe, zarr_folder
+from intarsia.scan.zarr_folder import FolderObjects, zarr_folder
+from intarsia.scan.zarr_groups import Objects, ZarrGroup, describe
 
 __all__ = ["adopt", "scan", "scan_groups"]
 
@@ -105,6 +106,7 @@ def scan_groups(
     pinned: Source | None = None,
     group: str | None = None,
     phony_dims: str | None = None,
+    drop_variables: str | Iterable[str] = (),
     choices: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Scanned]:
     """Scan a group of what a parser reads, and all groups in it; see `scan`.
@@ -115,9 +117,10 @@ def scan_groups(
         By absolute path, each group before those in it.
     """
     parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims, deep=True)
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
     top = _parts(group)
     return {
-        "/" + "/".join(where): parsed.group(where, node, set(), choices("/" + "/".join(where)))
+        "/" + "/".join(where): parsed.group(where, node, dropped, choices("/" + "/".join(where)))
         for where, node in _below(top, parsed.find(top))
     }
 
@@ -182,6 +185,8 @@ class Parsed:
     format: Format | None
     places: Places
     version_2: Version2 | None
+    objects: Objects | None
+    """Of a Zarr hierarchy that is scanned here; None where a parser gave manifests."""
     notes: tuple[str, ...]
     own: tuple[str, ...]
     """The group that the parser was told; its root is that."""
@@ -202,6 +207,12 @@ class Parsed:
         inside = (*self.own, *where[len(self.at) :])  # in the file
         sizes: dict[str, int] = {}
         found: dict[str, Described] = {}
+        lost: dict[str, str] = node.lost if isinstance(node, ZarrGroup) else {}
+        for name, reason in lost.items():
+            if name not in dropped:
+                raise FormatError(
+                    reason, url=self.place, array=name, remedy="drop it with drop_variables="
+                )
         for name, array in node.arrays.items():
             if name in dropped:
                 continue
@@ -216,7 +227,7 @@ class Parsed:
                 data = array_of(name, one, sources, notes)
             encoding = _encoding(one)
             variables[name] = ScannedVariable(one.dims, data, one.attrs, encoding, one.native)
-        if isinstance(node, Folder):
+        if isinstance(node, ZarrGroup):
             attrs = node.attributes
         elif node.metadata is None:
             attrs = {}
@@ -227,11 +238,17 @@ class Parsed:
         return Scanned(sources, variables, attrs, sizes, frozenset(), path)
 
     def _described(self, array: Any, inside: tuple[str, ...], name: str) -> Described:
-        if isinstance(self.root, Folder):
-            return describe(array, (*inside, name), self.places)
+        if self.objects is not None:
+            return describe(array, (*inside, name), self.objects)
         if isinstance(array, Cut):
             return described(array.array, self.places).cut(AXIS, array.rows)
         version = None if self.version_2 is None else self.version_2.array(inside, name)
+        slashed = version is not None and version.get("dimension_separator") == "/"
+        if slashed and self.format in (KERCHUNK, PARQUET):
+            raise UnsupportedError(
+                "VirtualiZarr's parser puts chunks in other places where their keys have slashes",
+                remedy="open it without parser=",
+            )
         return described(array, self.places, version)
 
 
@@ -289,14 +306,14 @@ def _parsed(
             raise FormatError("no parser is known for this", url=place, remedy="give parser=")
         if found is ZARR:
             places.check_listed()
-            return Parsed(place, zarr_folder(places), found, places, None, (), (), ())
+            folder = FolderObjects(places)
+            return Parsed(place, zarr_folder(folder), found, places, None, folder, (), (), ())
         if found in (KERCHUNK, PARQUET):
-            where = _parts(group)
             with quietly(), _told(found, place):
                 refs = kerchunk_refs(found, places)
-                root = refs.tree(where, deep=deep)
-            version = Version2(refs.refs.get)
-            return Parsed(place, root, found, places, version, _notes(found, given), where, where)
+                root = refs.groups()
+            notes = (*_notes(found, given), *refs.notes)
+            return Parsed(place, root, found, places, None, refs, notes, (), ())
         parser = default_parser(found, place, group)
         if deep and found is DMRPP and _mentions(places, b"<Group"):
             raise UnsupportedError(
@@ -314,7 +331,8 @@ def _parsed(
     with quietly():
         root = _called(parser, found, place, places)
     version = version_2(found, places) if found is not None else None
-    return Parsed(place, root, found, places, version, _notes(found, given), own, at)
+    notes = _notes(found, given)
+    return Parsed(place, root, found, places, version, None, notes, own, at)
 
 
 def _called(parser: Parser, found: Format | None, place: str, places: Places) -> Any:

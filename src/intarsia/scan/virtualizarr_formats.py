@@ -54,14 +54,11 @@ class Format:
 
 ZARR = Format("Zarr", "ZarrParser")
 ZIPPED = Format("zipped Zarr", "ZippedZarrParser")
-KERCHUNK = Format(
-    "references of kerchunk", "KerchunkJSONParser", takes_group=True, made_before=True
-)
+KERCHUNK = Format("references of kerchunk", "KerchunkJSONParser", made_before=True)
 PARQUET = Format(
     "references of kerchunk in Parquet",
     "KerchunkParquetParser",
-    package="intarsia[formats] fsspec universal-pathlib fastparquet",
-    takes_group=True,
+    package="fastparquet",
     made_before=True,
 )
 ICECHUNK = Format(

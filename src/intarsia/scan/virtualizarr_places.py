@@ -176,6 +176,21 @@ class Places:
         result[there] = numbers[inverse.reshape(-1)]
         return result
 
+    def size_of(self, number: int) -> int:
+        """Bytes of a file by its number.
+
+        Raises
+        ------
+        UnsupportedError
+            If they are not known.
+        """
+        source = self._pinned[number]
+        if source.size < 0:
+            raise UnsupportedError(
+                f"a reference to the whole of {shown(source.url)}, of which no size is known"
+            )
+        return source.size
+
     def add_listed(self, entries: Iterable[tuple[str, int, int, str | None]]) -> int:
         """Number objects of the scanned folder one after the other; gives the first number.
 

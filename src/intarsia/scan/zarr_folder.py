@@ -1,59 +1,31 @@
-"""Zarr folders of version 2 and 3: metadata as zarr-python reads it, chunks from a listing.
+"""Zarr folders of version 2 and 3, of this machine and of the network, by their listing.
 
 A chunk is an object of its own here, so the listing of a folder also gives what pins each: its size
-and time, and on object stores its entity tag. Nothing is read but metadata (and the indices of
-shards, later).
+and time, and on object stores its entity tag.
 """
 
-# zarr's metadata are objects of many forms.
+# zarr's stores are untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from intarsia.codecs.zarr_chain import metadata_json, quietly
-from intarsia.errors import FormatError, IntarsiaError, SourceError, UnsupportedError
+from intarsia.codecs.zarr_chain import quietly
+from intarsia.errors import FormatError, IntarsiaError, SourceError
 from intarsia.io.paths import is_url
-from intarsia.scan.manifests import NOWHERE, Manifest
-from intarsia.scan.virtualizarr_described import Described, fill_value_of, grid_of, regular
 from intarsia.scan.virtualizarr_places import Places
-from intarsia.scan.virtualizarr_v2 import chain_of_v2
+from intarsia.scan.zarr_groups import Columns, ZarrGroup, groups_of
 
-__all__ = ["Folder", "zarr_folder"]
-
-MAX_CHUNKS = 1 << 31
-"""Cells of a grid that is kept in memory."""
+__all__ = ["FolderObjects", "zarr_folder"]
 
 
-@dataclass(slots=True)
-class Folder:
-    """One group.
-
-    Parameters
-    ----------
-    arrays
-        By name; described when they are asked for.
-    groups
-        By name.
-    attributes
-        Of the group.
-    """
-
-    attributes: dict[str, Any]
-    arrays: dict[str, Any] = field(default_factory=dict[str, Any])
-    groups: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
-
-
-def zarr_folder(places: Places) -> Folder:
+def zarr_folder(objects: FolderObjects) -> ZarrGroup:
     """The groups of a Zarr folder.
 
     Raises
@@ -66,6 +38,7 @@ def zarr_folder(places: Places) -> Folder:
     import zarr
     from zarr.storage import LocalStore, ObjectStore
 
+    places = objects.places
     place = places.place
     try:
         with quietly():
@@ -75,7 +48,7 @@ def zarr_folder(places: Places) -> Folder:
                 root = zarr.open_group(store, path=key.strip("/"), mode="r")
             else:
                 root = zarr.open_group(LocalStore(place, read_only=True), mode="r")
-            return _folder(root)
+            return groups_of(root, objects)
     except IntarsiaError:
         raise
     except Exception as error:  # zarr and the stores below it raise what they like
@@ -93,197 +66,89 @@ def zarr_folder(places: Places) -> Folder:
         ) from error
 
 
-def _folder(group: Any) -> Folder:
-    import zarr
-
-    found = Folder(dict(group.attrs))
-    members = list(group.members())
-    if group.metadata.consolidated_metadata is None:
-        members.sort(key=lambda pair: pair[0])  # a listing has no order of its own
-    for name, member in members:
-        if isinstance(member, zarr.Array):
-            found.arrays[name] = member
-        else:
-            found.groups[name] = _folder(member)
-    return found
-
-
-def describe(array: Any, inside: tuple[str, ...], places: Places) -> Described:
-    """One array of a folder: its metadata, and the chunks that are there.
-
-    Parameters
-    ----------
-    array
-        As zarr opened it.
-    inside
-        Path of the array in the folder.
-    places
-        Where the chunks get their numbers.
-    """
-    metadata = array.metadata
-    told = metadata_json(metadata) if metadata.zarr_format == 3 else {}
-    attrs: dict[str, Any] = dict(array.attrs)
-    data_type = metadata.dtype if metadata.zarr_format == 2 else metadata.data_type
-    dtype = np.dtype(data_type.to_native_dtype())
-    shape = tuple(int(size) for size in metadata.shape)
-    fill = metadata.fill_value
-    fault: IntarsiaError | None = None
-    codecs: list[dict[str, Any]] = []
-    chunks: tuple[int, ...] = ()
-    separator, prefix = "", ""
-    if metadata.zarr_format == 2:
-        chunks = tuple(int(n) for n in metadata.chunks)
-        separator, prefix = str(metadata.dimension_separator), ""
-        try:
-            steps = (*(metadata.filters or ()), *filter(None, [metadata.compressor]))
-            told_steps = [step.get_config() for step in steps]
-            codecs = chain_of_v2(told_steps, metadata.order, dtype, len(shape))
-        except UnsupportedError as error:
-            fault = error
-        dims = attrs.pop("_ARRAY_DIMENSIONS", None) or _ncz_dims(places, inside, len(shape))
-        attrs = {name: value for name, value in attrs.items() if not name.lower().startswith("_nc")}
-        if fill is not None:
-            attrs["_FillValue"] = fill
-    else:
-        codecs = told["codecs"]
-        try:
-            chunks = regular(told)
-            separator, prefix = _keys_of_v3(told)
-        except UnsupportedError as error:
-            fault = error
-        dims = metadata.dimension_names
-        if "_FillValue" in attrs:
-            attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
-    if fill is None:
-        fill = data_type.default_scalar()
-    dims = tuple(dims or ())
-    try:
-        if fault is not None:
-            raise fault
-        manifest = _listed(places, inside, grid_of(shape, chunks), separator, prefix)
-    except (FormatError, UnsupportedError) as error:
-        return Described.faulty(dims, attrs, shape, data_type, error)
-    return Described(
-        dims,
-        attrs,
-        shape,
-        chunks,
-        dtype,
-        data_type,
-        codecs,
-        fill,
-        manifest,
-        native=metadata.zarr_format == 3 or dtype.kind in "Mm",
-    )
-
-
-def _ncz_dims(places: Places, inside: tuple[str, ...], ndim: int) -> tuple[str, ...]:
-    """Names of dimensions as netCDF's own Zarr has them."""
-    if not ndim:
-        return ()
-    text = places.text("/".join((*inside, ".zarray")))
-    told: Any = json.loads(text) if text else {}
-    told = told.get("_NCZARR_ARRAY", told.get("_nczarr_array", {}))
-    refs = told.get("dimrefs", told.get("dimension_references", ()))
-    return tuple(str(ref).rpartition("/")[2] for ref in refs)
-
-
-def _keys_of_v3(told: Mapping[str, Any]) -> tuple[str, str]:
-    """What stands between the numbers of a chunk's key, and before them."""
-    encoding = cast("dict[str, Any]", told["chunk_key_encoding"])
-    name = encoding.get("name")
-    separator = (encoding.get("configuration") or {}).get("separator")
-    if name == "default":
-        separator = str(separator or "/")
-        return separator, f"c{separator}"
-    if name == "v2":
-        return str(separator or "."), ""
-    raise UnsupportedError(f"the keys of its chunks are encoded as {name!r}")
-
-
-# -- chunks --------------------------------------------------------------------------------------
-
-
 class _Object(NamedTuple):
-    """An object below an array: its key there, and what pins it."""
+    """What pins an object."""
 
-    key: str
     size: int
     mtime_ns: int
     etag: str | None
 
 
-def _listed(
-    places: Places, inside: tuple[str, ...], grid: tuple[int, ...], separator: str, prefix: str
-) -> Manifest:
-    """The chunks that are there."""
-    count = int(np.prod(grid, dtype=object)) if grid else 1
-    if count > MAX_CHUNKS:
-        raise UnsupportedError(f"its grid has {count} chunks")
-    sources = np.full(count, NOWHERE, np.int64)
-    lengths = np.zeros(count, np.int64)
-    if grid:
-        pattern = re.compile(
-            re.escape(prefix) + re.escape(separator).join([r"(0|[1-9]\d*)"] * len(grid))
+class FolderObjects:
+    """The objects of a folder.
+
+    Parameters
+    ----------
+    places
+        Where they get their numbers.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+
+    def below(self, base: str) -> Iterator[tuple[str, _Object]]:
+        """See `zarr_groups.Objects`."""
+        if is_url(self.places.place):
+            yield from self._remote(base)
+        else:
+            yield from _local(os.path.join(self.places.place, base), "")
+
+    def children(self, base: str) -> list[str]:
+        """See `zarr_groups.Objects`."""
+        place = self.places.place
+        if not is_url(place):
+            with _listing(os.path.join(place, base)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        from intarsia.io.remote_requests import listed
+
+        folder = self._folder(base)
+        found = listed(folder, self.places.access, False)
+        return sorted(url.removeprefix(folder)[:-1] for url in found if url.endswith("/"))
+
+    def text(self, key: str) -> bytes | None:
+        """See `zarr_groups.Objects`."""
+        return self.places.text(key)
+
+    def columns(self, base: str, entries: Sequence[tuple[str, _Object]]) -> Columns:
+        """See `zarr_groups.Objects`."""
+        empty = [key for key, entry in entries if not entry.size]
+        if empty:
+            raise FormatError(f"the chunk {base}/{empty[0]} is empty")
+        first = self.places.add_listed(
+            (f"{base}/{key}" if base else key, entry.size, entry.mtime_ns, entry.etag)
+            for key, entry in entries
         )
-    else:
-        pattern = re.compile("c" if prefix else "0")
-    base = "/".join(inside)
-    found = [
-        (tuple(map(int, match.groups())), entry)
-        for entry in _objects(places, base)
-        if (match := pattern.fullmatch(entry.key))
-    ]
-    found = [
-        (index, entry)
-        for index, entry in found
-        if all(n < size for n, size in zip(index, grid, strict=True))
-    ]
-    flat: npt.NDArray[Any] = np.zeros(len(found), np.int64)
-    for dim, size in enumerate(grid):
-        flat = flat * size + np.array([index[dim] for index, _ in found], np.int64)
-    order = np.argsort(flat, kind="stable")
-    entries = [found[number][1] for number in order.tolist()]
-    first = places.add_listed(
-        (f"{base}/{entry.key}" if base else entry.key, entry.size, entry.mtime_ns, entry.etag)
-        for entry in entries
-    )
-    sources[flat[order]] = np.arange(first, first + len(entries))
-    lengths[flat[order]] = [entry.size for entry in entries]
-    empty = [entry for entry in entries if not entry.size]
-    if empty:
-        raise FormatError(f"the chunk {base}/{empty[0].key} is empty")
-    return Manifest.of(grid, sources, np.zeros(count, np.int64), lengths, {})
+        sizes = np.array([entry.size for _, entry in entries], np.int64)
+        return Columns(np.arange(first, first + len(entries)), np.zeros_like(sizes), sizes, {})
+
+    def _folder(self, base: str) -> str:
+        return "/".join((self.places.place.rstrip("/"), *filter(None, [base]))) + "/"
+
+    def _remote(self, base: str) -> Iterator[tuple[str, _Object]]:
+        from intarsia.io.remote_requests import objects_below
+
+        self.places.client()  # which is not for every process
+        for key, size, mtime, etag in objects_below(self._folder(base), self.places.access):
+            yield key, _Object(size, mtime, etag)
 
 
-def _objects(places: Places, base: str) -> Iterator[_Object]:
-    if is_url(places.place):
-        yield from _remote(places, base)
-    else:
-        yield from _local(os.path.join(places.place, base), "")
+def _local(folder: str, before: str) -> Iterator[tuple[str, _Object]]:
+    with _listing(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _local(entry.path, f"{before}{entry.name}/")
+            else:
+                stat = entry.stat()
+                yield before + entry.name, _Object(stat.st_size, stat.st_mtime_ns, None)
 
 
-def _local(folder: str, before: str) -> Iterator[_Object]:
+@contextmanager
+def _listing(folder: str) -> Generator[Iterator[os.DirEntry[str]]]:
+    """What is in a folder; also what can't be said of it is an error about the folder."""
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    yield from _local(entry.path, f"{before}{entry.name}/")
-                else:
-                    stat = entry.stat()
-                    yield _Object(before + entry.name, stat.st_size, stat.st_mtime_ns, None)
+            yield entries
+    except SourceError:
+        raise
     except OSError as error:
         raise SourceError(f"it can't be listed ({error.strerror})", url=folder) from error
-
-
-def _remote(places: Places, base: str) -> Iterator[_Object]:
-    from intarsia.io.remote_requests import objects_below
-
-    folder = "/".join((places.place.rstrip("/"), *filter(None, [base]))) + "/"
-    places.client()  # which is not for every process
-    known = False
-    for key, size, mtime_ns, etag in objects_below(folder, places.access):
-        known |= key in ("zarr.json", ".zarray")
-        yield _Object(key, size, mtime_ns, etag)
-    if not known:  # no chunk would be there, either
-        raise FormatError(f"the listing of {folder} lacks the array's own metadata")

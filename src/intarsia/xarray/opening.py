@@ -122,6 +122,8 @@ def open_dataset(
     }
     options = Options.parse(**decoders)
     check_unsupported(unsupported)
+    if drop_variables is not None and not isinstance(drop_variables, str):
+        drop_variables = list(drop_variables)  # which may be gone through but once
     path = place_of(filename_or_obj)
     if looks_like_store(path):
         dataset = reopened(
@@ -147,6 +149,7 @@ def open_dataset(
                     parser=parser,
                     group=group,
                     phony_dims=phony_dims,
+                    drop_variables=drop_variables or (),
                     choices=choices,
                 ),
                 options,

@@ -107,6 +107,8 @@ def open_groups(
     }
     options = Options.parse(**decoders)
     check_unsupported(unsupported)
+    if drop_variables is not None and not isinstance(drop_variables, str):
+        drop_variables = list(drop_variables)  # which may be gone through but once
     path = place_of(filename_or_obj)
     if looks_like_store(path):
         return reopened_groups(
@@ -130,6 +132,7 @@ def open_groups(
             parser=parser,
             group=group,
             phony_dims=phony_dims,
+            drop_variables=drop_variables or (),
             choices=lambda where: choices_json(options, group=where, phony_dims=phony_dims),
         )
         root = next(iter(scanned))
