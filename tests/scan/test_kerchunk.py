@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import warnings
+import zipfile
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,19 @@ def test_other_folders_are_no_part_of_it(tmp_path: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "readme.txt").write_text("of no interest")
     assert list(intarsia.open_dataset(folder).variables) == ["v"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_whose_metadata_are_lost_in_a_zip_file(tmp_path: Path, version: Any) -> None:
+    folder = tmp_path / "a.zarr"
+    zarr_of(folder, version, np.arange(6.0), chunks=(2,))
+    shutil.copytree(folder / "v", folder / "w")
+    for path, lost in ((tmp_path / "whole.zip", ""), (tmp_path / "lost.zip", "w/")):
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted(folder.rglob("*")):
+                name = str(file.relative_to(folder))
+                if file.is_file() and not (lost and name in (f"{lost}.zarray", f"{lost}zarr.json")):
+                    archive.write(file, name)
+    assert set(intarsia.open_dataset(tmp_path / "whole.zip").variables) == {"v", "w"}
+    with pytest.raises(FormatError, match=r"no array that it is of.*lost\.zip"):
+        intarsia.open_dataset(tmp_path / "lost.zip")

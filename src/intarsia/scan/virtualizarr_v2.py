@@ -13,6 +13,7 @@ take and give elements of a type. `chain_of_v2` makes the chain of v3 in which e
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from io import BufferedReader, RawIOBase
@@ -79,13 +80,37 @@ def _of_zip(places: Places) -> dict[str, bytes]:
     with opened_file(places.place, places.access) as file:
         try:
             with zipfile.ZipFile(BufferedReader(_Readable(file), 1 << 16)) as archive:
-                return {
+                names = archive.namelist()
+                found = {
                     name: archive.read(name)
-                    for name in archive.namelist()
-                    if name.rpartition("/")[2] == ".zarray"
+                    for name in names
+                    if name.rpartition("/")[2] in (".zarray", "zarr.json")
                 }
+                _check_owned(names, found, places.place)
+                return found
         except zipfile.BadZipFile as error:
             raise FormatError(f"this is no zip file ({error})", url=places.place) from error
+
+
+def _check_owned(names: Iterable[str], metadata: Mapping[str, bytes], place: str) -> None:
+    """Refuse chunks of no array: its metadata are lost, and parsers pass it over."""
+    arrays = {
+        name.rpartition("/")[0]
+        for name, text in metadata.items()
+        if name.endswith(".zarray") or json.loads(text).get("node_type") != "group"
+    }
+    for name in names:
+        if _CHUNK.search(name) is None:
+            continue
+        above = name
+        while above and above not in arrays:
+            above = above.rpartition("/")[0]
+        if above not in arrays:
+            raise FormatError(f"it has the chunk {name}, and no array that it is of", url=place)
+
+
+_CHUNK = re.compile(r"(?:^|/)\d+(?:\.\d+)*$")
+"""How the keys of chunks end."""
 
 
 def chain_of_v2(
