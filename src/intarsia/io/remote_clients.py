@@ -28,7 +28,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from intarsia.errors import SourceUnreadable, UnsupportedError
-from intarsia.io.access import HEADER, family_of
+from intarsia.io.access import family_of
+from intarsia.io.options import CLIENT, HEADER
 from intarsia.io.reach import check_addresses
 from intarsia.references import Access
 
@@ -51,18 +52,8 @@ class Patience:
 patience = Patience()
 """Read when a client is made."""
 
-MAX_CLIENTS = 256
+MAXCLIENTS = 256
 """Clients kept: URLs that are signed one by one need one each."""
-
-_CLIENT = (
-    "allow_http",
-    "allow_invalid_certificates",
-    "proxy_url",
-    "proxy_ca_certificate",
-    "proxy_excludes",
-    "root_certificate",
-    "user_agent",
-)
 
 _clients: OrderedDict[tuple[str, Access | None], Any] = OrderedDict()
 _lock = threading.Lock()
@@ -104,7 +95,7 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
             if found is None:
                 found = _made(root, access, url)
                 _clients[root, access] = found
-                while len(_clients) > MAX_CLIENTS:
+                while len(_clients) > MAXCLIENTS:
                     _clients.popitem(last=False)
     return found, key
 
@@ -161,11 +152,11 @@ def _made(root: str, access: Access | None, url: str) -> Any:
         for name, value in options.items()
         if name.startswith(HEADER)
     }
-    client: dict[str, Any] = {name: options[name] for name in _CLIENT if name in options}
+    client: dict[str, Any] = {name: options[name] for name in CLIENT if name in options}
     config: Any = {
         name: value
         for name, value in options.items()
-        if name not in _CLIENT and not name.startswith(HEADER)
+        if name not in CLIENT and not name.startswith(HEADER)
     }
     client |= {
         "connect_timeout": timedelta(seconds=patience.connect),
