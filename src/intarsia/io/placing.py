@@ -13,6 +13,7 @@ from itertools import takewhile
 from urllib.parse import urlsplit, urlunsplit
 
 from intarsia.errors import StoreError, UnsafeStore
+from intarsia.io.access import FAMILIES
 from intarsia.io.containers import MAX_CONTAINERS, NAME, Container, check_keys, parse_location
 from intarsia.io.overrides import absolute, check_mapping, slashed
 from intarsia.io.paths import is_url
@@ -144,8 +145,8 @@ def _split(url: str, access: Access | None) -> tuple[str, str, Told]:
     return slashed(folder), key, ()
 
 
-_SPELLINGS = {"s3a": "s3", "gcs": "gs", **dict.fromkeys(("azure", "abfs", "abfss", "adl"), "az")}
-"""Schemes that mean the same as another one, which stores use."""
+_SPELLINGS = {scheme: family for scheme, family in FAMILIES.items() if family != "http"}
+"""The scheme that stores use, of those that mean the same."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ACCOUNT = re.compile(r"([^@/]+)@([a-z0-9]+)\.(?:dfs|blob)\.core\.windows\.net")
