@@ -18,9 +18,11 @@ import xarray as xr
 import zarr
 
 import intarsia
-from intarsia.errors import FormatError, IntarsiaError, UnsupportedError
+from intarsia.errors import FormatError, IntarsiaError, SourceUnreadable, UnsupportedError
+from intarsia.io.remote_clients import patience
 from tests.check import is_virtual
 from tests.compare import assert_identical
+from tests.io.http_server import Answer, serving
 
 METADATA = (".zarray", ".zattrs", ".zgroup", "zarr.json")
 
@@ -165,20 +167,23 @@ def test_parsers_of_others_are_refused_where_they_misplace_chunks(tmp_path: Path
 # -- Parquet ---------------------------------------------------------------------------------------
 
 
+def tables(refs: dict[str, Any], path: Path) -> None:
+    from kerchunk.df import refs_to_dataframe
+
+    with warnings.catch_warnings(action="ignore"):  # of pandas, on what kerchunk writes with
+        refs_to_dataframe({"refs": refs}, str(path), record_size=4)
+
+
 TABLES = np.arange(1.0, 21.0).reshape(10, 2)
 
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
     """References in three tables of four rows each, the last one partly used."""
-    from kerchunk.df import refs_to_dataframe
-
     folder = tmp_path / "a.zarr"
     zarr_of(folder, 2, TABLES, chunks=(1, 2), compressors=None)
-    refs = references(folder, inline=True)
     path = tmp_path / "refs.parquet"
-    with warnings.catch_warnings(action="ignore"):  # of pandas, on what kerchunk writes with
-        refs_to_dataframe({"refs": refs}, str(path), record_size=4)
+    tables(references(folder, inline=True), path)
     assert sorted(p.name for p in (path / "v").iterdir()) == [f"refs.{n}.parq" for n in range(3)]
     return path
 
@@ -186,6 +191,37 @@ def parquet(tmp_path: Path) -> Path:
 def test_tables(parquet: Path) -> None:
     ds = intarsia.open_dataset(parquet)
     assert ds.v.values.tolist() == TABLES.tolist()
+
+
+def test_tables_behind_a_server(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "tries", 1)
+    with serving() as server:
+        for path in parquet.rglob("*"):
+            if path.is_file():
+                server.put(f"r/{path.relative_to(tmp_path)}", path.read_bytes())
+        place = f"{server.url}r/refs.parquet"
+        with pytest.raises(UnsupportedError, match="from the network to a file of this machine"):
+            intarsia.open_dataset(place).load()
+        raw = tmp_path / "raw.bin"
+        raw.write_bytes(TABLES.tobytes())
+        url = server.put("raw.bin", TABLES.tobytes())
+        refs = references(tmp_path / "a.zarr")
+        for number in range(10):
+            refs[f"v/{number}.0"] = [url, 16 * number, 16]
+        there = tmp_path / "there.parquet"
+        tables(refs, there)
+        for path in there.rglob("*"):
+            if path.is_file():
+                server.put(f"r/{path.relative_to(tmp_path)}", path.read_bytes())
+        ds = intarsia.open_dataset(f"{server.url}r/there.parquet")
+        assert ds.v.values.tolist() == TABLES.tolist()
+        server.fault = lambda request, answer: (
+            Answer(503, {}) if "refs.1" in request.path else answer
+        )
+        with pytest.raises(SourceUnreadable):
+            intarsia.open_dataset(f"{server.url}r/there.parquet")
 
 
 @pytest.mark.parametrize("how", ["cut short", "other bytes", "empty", "of another", "a folder"])
