@@ -42,7 +42,7 @@ def references(folder: Path, *, inline: bool = False) -> dict[str, Any]:
         key, data = str(path.relative_to(folder)), path.read_bytes()
         if path.name in METADATA:
             found[key] = data.decode()
-        elif inline and key.endswith("0"):
+        elif inline and len(found) % 2:
             found[key] = "base64:" + base64.b64encode(data).decode()
         else:
             found[key] = [str(path), 0, len(data)]
