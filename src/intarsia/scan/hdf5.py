@@ -220,15 +220,18 @@ class _Scan:
             return self._find(name, dataset, element, shape)
         except Unreferable as error:
             loader: Loader | None = None
-            remedy = error.remedy
+            reason, remedy = error.reason, error.remedy
             # of what a virtual dataset of the network leads to, the library reads too much
             reachable = not (self._file.is_remote and self._stored(dataset, element).is_virtual)
             if error.readable and element.readable and reachable:
                 needed = lacking(dataset.creation)
                 remedy = remedy or needed
-                if not needed:
-                    loader = self._loader(name, dataset, element, shape, error)
-            return Opaque(shape, element.dtype, error.reason, remedy, loader)
+                try:
+                    if not needed:
+                        loader = self._loader(name, dataset, element, shape, error)
+                except Unreferable as lost:  # it could be read a moment ago
+                    reason, remedy = lost.reason, lost.remedy
+            return Opaque(shape, element.dtype, reason, remedy, loader)
 
     def _find(
         self, name: str, dataset: Dataset, element: ElementType, shape: tuple[int, ...]

@@ -1,18 +1,17 @@
 """Virtual datasets of HDF5, which are made of parts of datasets of other files, as segments.
 
 What stands where nothing is mapped, or where a mapped file is not there, is the fill value, as for
-HDF5. HDF5 lets the same happen where a mapped file can't be read; here that is refused.
+HDF5. HDF5 lets the same happen where a mapped file can't be opened, and finds a growing dataset
+shorter for it; here that is refused.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from h5py import h5o
@@ -25,17 +24,15 @@ from intarsia.scan.hdf5_files import Files
 from intarsia.scan.hdf5_joining import Laid, joined
 from intarsia.scan.hdf5_layout import Unreferable
 from intarsia.scan.hdf5_links import Absent, found_dataset, found_file
+from intarsia.scan.hdf5_mappings import Mapping, growing, mappings, named
 from intarsia.scan.hdf5_mosaic import TooEntangled
 from intarsia.scan.hdf5_open import Opened, opened
 from intarsia.scan.hdf5_placing import Placed, Stored, place, require_plain, require_same_values
 from intarsia.scan.hdf5_selections import (
     Hyperslab,
     OutOfBounds,
-    Points,
     Selected,
-    Selection,
     TooManyPieces,
-    described,
     selected,
 )
 
@@ -45,24 +42,9 @@ MAX_DEPTH = 32
 NAMED = 8
 """So many of the files that are not there are named."""
 
+SHORTER = "a virtual dataset of HDF5 that is longer than HDF5 says: not all parts could be opened"
+
 TOO_MANY = "a virtual dataset of HDF5 whose parts are too many, or too entangled"
-
-
-class Mapping(NamedTuple):
-    """One mapping of a virtual dataset.
-
-    Parameters
-    ----------
-    space, source
-        Selections of the virtual dataset, and of the one that is mapped.
-    file, dataset
-        Their names as they stand there.
-    """
-
-    space: Selection
-    source: Selection
-    file: str
-    dataset: str
 
 
 @dataclass(slots=True)
@@ -77,6 +59,8 @@ class Survey:
         The mapped files, as they were found.
     missing
         Those that are not there, and datasets that are in none; in order, each once.
+    shown
+        Paths of the mapped files of which something shows.
     obstacle
         Why there are no references, though the library could read the values.
     """
@@ -84,6 +68,7 @@ class Survey:
     files: Files
     pins: dict[str, Source] = field(default_factory=dict[str, Source])
     missing: dict[str, None] = field(default_factory=dict[str, None])
+    shown: set[str] = field(default_factory=set[str])
     obstacle: Unreferable | None = None
 
     def hinder(self, error: Unreferable) -> None:
@@ -165,51 +150,6 @@ def _survey(
         return VirtualArray.full(stored.shape, 0, np.int8)
 
 
-# -- mappings ------------------------------------------------------------------------------------
-
-
-def mappings(stored: Stored) -> list[Mapping]:
-    """The mappings of a virtual dataset, in their order.
-
-    Raises
-    ------
-    Unreferable
-        Single points are selected.
-    """
-    creation = stored.creation
-    try:
-        # nothing of HDF5's is kept: closing a file looks through everything that is open
-        return [
-            Mapping(
-                described(creation.get_virtual_vspace(number)),
-                described(creation.get_virtual_srcspace(number)),
-                _text(creation.get_virtual_filename(number)),
-                _text(creation.get_virtual_dsetname(number)),
-            )
-            for number in range(creation.get_virtual_count())
-        ]
-    except Points as error:
-        reason = "a virtual dataset of HDF5 with a selection of points"
-        raise Unreferable(reason, readable=False) from error
-
-
-def _text(name: str | bytes) -> str:
-    return os.fsdecode(name) if isinstance(name, bytes) else name
-
-
-def _named(name: str, number: int | None = None) -> str:
-    """A name with its escapes undone, and the number of a block in its places."""
-    parts = name.split("%%")
-    if number is not None:
-        parts = [part.replace("%b", str(number)) for part in parts]
-    return "%".join(parts)
-
-
-def _growing(selection: Selection) -> int | None:
-    """The dimension along which a selection has no limit."""
-    return selection.growing if isinstance(selection, Hyperslab) else None
-
-
 def _all_laid(
     survey: Survey, stored: Stored, name: str, chain: tuple[tuple[str, int], ...]
 ) -> list[Laid]:
@@ -221,13 +161,13 @@ def _all_laid(
     for file, those in by_file.items():
         with _Parts(survey, stored, name, chain) as parts:
             for number, mapping in those:
-                grows = _growing(mapping.space) is not None
+                grows = growing(mapping.space) is not None
                 if grows and len(chain) > 1:
                     # HDF5 takes the length that was written, whatever has become of it
                     reason = "a virtual dataset of HDF5 that grows, as a part of another one"
                     survey.hinder(Unreferable(reason))
-                if not grows or _growing(mapping.source) is not None:
-                    parts.lay(number, mapping, _named(file), _named(mapping.dataset))
+                if not grows or growing(mapping.source) is not None:
+                    parts.lay(number, mapping, named(file), named(mapping.dataset))
                 else:
                     _lay_series(parts, stored, number, mapping)
             found += parts.found
@@ -236,7 +176,7 @@ def _all_laid(
 
 def _lay_series(parts: _Parts, stored: Stored, number: int, mapping: Mapping) -> None:
     """Lay blocks that lie in files or datasets with numbers in their names, up to the first gap."""
-    slab, dim = mapping.space, _growing(mapping.space)
+    slab, dim = mapping.space, growing(mapping.space)
     assert isinstance(slab, Hyperslab)
     assert dim is not None
     if "%b" not in mapping.file.replace("%%", "") + mapping.dataset.replace("%%", ""):
@@ -244,9 +184,11 @@ def _lay_series(parts: _Parts, stored: Stored, number: int, mapping: Mapping) ->
         raise Unreferable(reason, readable=False)
     there, index = True, 0
     while there and slab.starts[dim] + index * slab.strides[dim] < stored.shape[dim]:
-        names = _named(mapping.file, index), _named(mapping.dataset, index)
+        names = named(mapping.file, index), named(mapping.dataset, index)
         there = parts.lay(number, mapping._replace(space=slab.part(index)), *names)
         index += 1
+    if there and parts.is_there(named(mapping.file, index), named(mapping.dataset, index)):
+        raise Unreferable(SHORTER, readable=False)
 
 
 class _Parts:
@@ -274,7 +216,7 @@ class _Parts:
         self._chain = chain
         self._open = ExitStack()
         self._file: tuple[str, Opened] | None = None
-        self._arrays: dict[tuple[str, str], VirtualArray] = {}
+        self._arrays: dict[tuple[str, str], tuple[VirtualArray, str]] = {}
         self.found: list[tuple[int, Laid]] = []
 
     def __enter__(self) -> _Parts:
@@ -294,23 +236,41 @@ class _Parts:
             Their names.
         """
         try:
-            key = file, dataset
-            array = self._arrays.get(key)
-            if array is None:
-                array = self._arrays[key] = self._array(file, dataset)
+            array, path = self._array(file, dataset)
         except Absent as error:
             self._survey.missing[str(error)] = None
             return False
         try:
-            whole, source = _matched(self._stored.shape, array.shape, mapping)
+            whole, source = _matched(self._stored.shape, array.shape, mapping, self._is_whole)
             if whole.size:
+                self._survey.shown.add(path)
                 self.found.append((number, Laid(mapped(whole, source), array)))
         except TooManyPieces:
             self._survey.hinder(Unreferable(TOO_MANY))
         return True
 
-    def _array(self, file: str, dataset: str) -> VirtualArray:
-        """A mapped dataset, with the values that the virtual one shows of it."""
+    def is_there(self, file: str, dataset: str) -> bool:
+        """Whether there is something to be mapped, were the virtual dataset longer."""
+        try:
+            self._array(file, dataset)
+        except Absent:
+            return False
+        return self._is_whole
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether it has the length that HDF5 finds now, and not that which was written."""
+        return len(self._chain) == 1
+
+    def _array(self, file: str, dataset: str) -> tuple[VirtualArray, str]:
+        """A mapped dataset, with the values that the virtual one shows of it; and its file."""
+        key = file, dataset
+        if key not in self._arrays:
+            array = self._found(file, dataset)  # may forget those of another file
+            self._arrays[key] = array
+        return self._arrays[key]
+
+    def _found(self, file: str, dataset: str) -> tuple[VirtualArray, str]:
         if file == ".":
             return self._placed(self._stored.file, dataset)
         if self._file is None or self._file[0] != file:
@@ -323,7 +283,7 @@ class _Parts:
                 raise _unreadable(error) from error
         return self._placed(self._file[1], dataset)
 
-    def _placed(self, file: Opened, dataset: str) -> VirtualArray:
+    def _placed(self, file: Opened, dataset: str) -> tuple[VirtualArray, str]:
         survey = self._survey
         identifier = found_dataset(file, dataset)
         try:
@@ -339,12 +299,14 @@ class _Parts:
                 if array is None:
                     array = place(survey.files, part, self._name).array
                 if survey.obstacle is None:
-                    return array.astype(self._stored.element.dtype.newbyteorder("="))
+                    native = self._stored.element.dtype.newbyteorder("=")
+                    return array.astype(native), file.source.url
             except Unreferable as error:
                 survey.hinder(error)
         except IntarsiaError as error:
             raise _unreadable(error) from error
-        return VirtualArray.full(part.shape, 0, np.int8)  # nobody looks at it
+        # nobody looks at it
+        return VirtualArray.full(part.shape, 0, np.int8), file.source.url
 
 
 def _unreadable(error: IntarsiaError) -> Unreferable:
@@ -354,9 +316,18 @@ def _unreadable(error: IntarsiaError) -> Unreferable:
 
 
 def _matched(
-    shape: Sequence[int], extents: Sequence[int], mapping: Mapping
+    shape: Sequence[int], extents: Sequence[int], mapping: Mapping, is_whole: bool
 ) -> tuple[Selected, Selected]:
     """What is selected of both sides, which is as much of one as of the other.
+
+    Parameters
+    ----------
+    shape, extents
+        Of the virtual dataset, and of the one that is mapped.
+    mapping
+        What is selected.
+    is_whole
+        Whether the shape is as large as the mapped datasets make it.
 
     Raises
     ------
@@ -370,12 +341,14 @@ def _matched(
     except OutOfBounds as error:
         reason = f"a virtual dataset of HDF5 that is mapped onto what is not there: {error}"
         raise Unreferable(reason, readable=False) from error
-    mine, theirs = _growing(mapping.space), _growing(mapping.source)
+    mine, theirs = growing(mapping.space), growing(mapping.source)
     if mine is not None and theirs is not None:
         # as many as both have along the dimensions without a limit
         assert whole.axes is not None
         assert source.axes is not None
         one, two = whole.axes[mine], source.axes[theirs]
+        if is_whole and one.size < two.size:
+            raise Unreferable(SHORTER, readable=False)
         size = min(one.size, two.size)
         whole.axes[mine], source.axes[theirs] = one.first(size), two.first(size)
     if whole.size != source.size:
