@@ -21,6 +21,9 @@ from intarsia.scan.hdf5_open import HDF5_ERRORS, Opened
 
 type Table = npt.NDArray[np.uint64]
 
+NO_CHUNK = "chunk storage is not allocated"
+"""What HDF5 says of a chunk that was never written."""
+
 
 def chunk_references(
     file: Opened,
@@ -128,7 +131,9 @@ def _unswizzled(
     origin = tuple(int(n) * chunk for n, chunk in zip(true[row], chunks, strict=True))
     try:
         dataset.read_direct_chunk(origin)
-    except HDF5_ERRORS:
+    except HDF5_ERRORS as error:
+        if NO_CHUNK not in str(error):  # it could not be read, which says nothing
+            raise
         return place  # there is no such chunk: what was reported is right
     return true
 
