@@ -22,6 +22,7 @@ from intarsia.errors import (
     IntarsiaError,
     NotAFile,
     NotHDF5,
+    SourceChanged,
     SourceMissing,
     SourceUnreadable,
     UnsupportedError,
@@ -105,6 +106,8 @@ def opened(place: str | File) -> Generator[Opened]:
     CorruptFile
         It is cut short, or its structure is broken; also raised for what h5py raises in the body
         of the ``with`` statement.
+    SourceChanged
+        It was written to, or cut short, before the ``with`` statement ended.
     UnsupportedError
         A file of the network leads to another file.
     """
@@ -114,6 +117,8 @@ def opened(place: str | File) -> Generator[Opened]:
     with _opened_path(place) if local else _opened_file(place) as (file, source):
         try:
             yield Opened(file, source, base_of(file))
+            if local:  # HDF5 gives zeros for what is no longer there
+                _require_unchanged(file, source)
         except IntarsiaError:
             raise
         except HDF5_ERRORS as error:
@@ -149,8 +154,23 @@ def _opened_path(path: str) -> Generator[tuple[Any, Source]]:
                 raise denied from error
             reason = f"the file can't be read ({denied.strerror})"
             raise SourceUnreadable(reason, url=path) from error
-    status = os.fstat(file.get_vfd_handle())
-    yield file, Source(*split_place(path), status.st_size, status.st_mtime_ns)
+    yield file, Source(*split_place(path), *_pins(file, path))
+
+
+def _pins(file: Any, path: str) -> tuple[int, int]:
+    """Size and modification time of the very file that HDF5 has open."""
+    try:
+        status = os.fstat(file.get_vfd_handle())
+    except OSError as error:
+        raise SourceUnreadable(f"the file can't be reached ({error.strerror})", url=path) from error
+    return status.st_size, status.st_mtime_ns
+
+
+def _require_unchanged(file: Any, source: Source) -> None:
+    if _pins(file, source.url) != (source.size, source.mtime_ns):
+        raise SourceChanged(
+            "the file was written to while it was read", url=source.url, remedy="open it again"
+        )
 
 
 @contextmanager
@@ -188,7 +208,7 @@ class _Raw(io.RawIOBase):
     def __init__(self, file: File) -> None:
         self._file = file
         self._at = 0
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._is_open = False
         self._prefetcher: Prefetcher | None = None
 
@@ -236,7 +256,7 @@ class _Raw(io.RawIOBase):
                 self._prefetcher.look(self._at, data)
             elif bytes(data[: len(SIGNATURE)]) == SIGNATURE:
                 self._prefetcher = prefetcher(self._file, self._at)
-        except Exception as error:
+        except BaseException as error:  # an interruption, too, is no reason to go on
             self._failure = error
             raise
         wanted[:length] = data
