@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from intarsia.access import Access
 from intarsia.errors import NotAFile, ShortRead, SourceChanged, SourceMissing
 from intarsia.io import ahead as ahead_module
 from intarsia.io import blocks
@@ -16,7 +17,6 @@ from intarsia.io.blocks import BLOCK, GAP, MOST, RemoteFile, opened_remote
 from intarsia.io.fetch import fetcher_for, observe
 from intarsia.io.held import held, holding, keep
 from intarsia.io.remote import head
-from intarsia.references import Access
 from tests.io.http_server import Answer, Request, Server
 
 DATA = random.Random(0).randbytes(5_000_123)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from intarsia.access import Access
 from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.containers import (
     MAX_CONTAINERS,
@@ -26,7 +27,6 @@ from intarsia.io.containers import (
 )
 from intarsia.io.overrides import settle
 from intarsia.io.sampling import UNKNOWN
-from intarsia.references import Access
 
 STORE = "/data/stores/x.intarsia"
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from intarsia.access import Access
 from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.containers import Container, check_keys, resolve
 from intarsia.io.placing import is_own_source, plan_containers, without_secrets
-from intarsia.references import Access, Source, Sources
+from intarsia.references import Source, Sources
 
 STORE = "/data/proj/stores/x.intarsia"
 

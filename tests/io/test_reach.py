@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from intarsia.access import PUBLIC_OPTIONS, Access
 from intarsia.errors import SourceUnreadable, UnsafeStore
 from intarsia.io import reach
 from intarsia.io.reach import (
@@ -25,7 +26,6 @@ from intarsia.io.reach import (
     is_public,
     told_options,
 )
-from intarsia.references import PUBLIC_OPTIONS, Access
 
 PUBLIC = [
     *(

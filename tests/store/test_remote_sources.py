@@ -19,9 +19,10 @@ import xarray as xr
 import zarr
 
 import intarsia
+from intarsia.access import Access
 from intarsia.errors import SourceChanged, StoreError, UnsafeStore, UnsupportedError
 from intarsia.io.fetch import observe
-from intarsia.references import Access, Sources
+from intarsia.references import Sources
 from intarsia.segments import Segments
 from intarsia.store.objects import ROOT
 from intarsia.store.read import Stored, read

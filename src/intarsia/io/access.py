@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from intarsia.access import Access
 from intarsia.errors import UnsupportedError
 from intarsia.io.options import Value, settled
 from intarsia.io.paths import is_url
-from intarsia.references import Access
 
 __all__ = ["FAMILIES", "Way", "access_of", "family_of", "way_to"]
 

@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 
+from intarsia.access import Access
 from intarsia.io.paths import is_url
 from intarsia.io.remote import head
 from intarsia.io.remote_pool import submit
-from intarsia.references import Access, Source
+from intarsia.references import Source
 
 __all__ = ["HEAD", "ahead", "taken"]
 

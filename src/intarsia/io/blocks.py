@@ -18,13 +18,14 @@ from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
+from intarsia.access import Access
 from intarsia.errors import ShortRead
 from intarsia.io.ahead import HEAD, taken
 from intarsia.io.held import held, keep
 from intarsia.io.remote import check_answer, head, read_range
 from intarsia.io.remote_pool import IN_FLIGHT
 from intarsia.io.remote_requests import Answer
-from intarsia.references import Access, Source
+from intarsia.references import Source
 
 __all__ = ["RemoteFile", "opened_remote"]
 

@@ -31,13 +31,13 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from intarsia.access import Access
 from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.access import access_of
 from intarsia.io.overrides import Override, settle, slashed
 from intarsia.io.paths import is_url
 from intarsia.io.reach import MAX_LOCATION, Option, check_location, check_reach
 from intarsia.io.sampling import UNKNOWN
-from intarsia.references import Access
 
 type IntArray = npt.NDArray[np.int64]
 type Texts = tuple[str | None, ...]

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from stat import S_ISDIR, S_ISREG
 from typing import Protocol
 
+from intarsia.access import Access
 from intarsia.errors import NotAFile, ShortRead, SourceError, SourceMissing, SourceUnreadable
 from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url, split_place
-from intarsia.references import Access, Source
+from intarsia.references import Source
 
 __all__ = ["File", "LocalFile", "opened_file"]
 

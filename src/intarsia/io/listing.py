@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import cast
 
+from intarsia.access import Access
 from intarsia.errors import UnsupportedError
 from intarsia.io.access import family_of
-from intarsia.references import Access
 
 __all__ = ["expand", "is_pattern"]
 

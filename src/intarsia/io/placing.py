@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from urllib.parse import urlsplit, urlunsplit
 
+from intarsia.access import Access
 from intarsia.errors import StoreError, UnsafeStore
 from intarsia.io.access import FAMILIES
 from intarsia.io.containers import MAX_CONTAINERS, NAME, Container, check_keys, parse_location
 from intarsia.io.overrides import absolute, check_mapping, slashed
 from intarsia.io.paths import is_url
 from intarsia.io.reach import Option, check_location, told_options
-from intarsia.references import Access, Sources
+from intarsia.references import Sources
 
 type Told = tuple[tuple[str, Option], ...]
 """How a place is reached, as far as it is told."""

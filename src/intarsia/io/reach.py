@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from intarsia.access import Access
 from intarsia.errors import SourceUnreadable, UnsafeStore
-from intarsia.references import Access
 
 type Option = str | bool | int
 type Address = ipaddress.IPv4Address | ipaddress.IPv6Address

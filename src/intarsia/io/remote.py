@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from intarsia.access import Access
 from intarsia.errors import NotAFile, SourceError
 from intarsia.io.fetch import changed, check_known, is_sampled, is_strong, record, seconds
 from intarsia.io.held import held
@@ -26,7 +27,7 @@ from intarsia.io.remote_requests import (
 )
 from intarsia.io.remote_whole import kept_whole, read_whole
 from intarsia.io.sampling import sample_digest, sample_ranges
-from intarsia.references import Access, Source
+from intarsia.references import Source
 
 __all__ = ["RemoteFetcher", "check_remote", "head", "read_range", "sample_remote"]
 

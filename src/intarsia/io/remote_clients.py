@@ -27,11 +27,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from intarsia.access import Access
 from intarsia.errors import SourceUnreadable, UnsupportedError
 from intarsia.io.access import family_of
 from intarsia.io.options import CLIENT, HEADER
 from intarsia.io.reach import check_addresses
-from intarsia.references import Access
 
 __all__ = ["Patience", "client_of", "forget_clients", "patience"]
 

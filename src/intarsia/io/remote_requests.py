@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from intarsia.access import Access
 from intarsia.errors import (
     ShortRead,
     SourceChanged,
@@ -23,7 +24,6 @@ from intarsia.io.access import family_of
 from intarsia.io.fetch import MAX_READ, record
 from intarsia.io.remote_clients import client_of
 from intarsia.io.remote_relay import is_needed, relayed
-from intarsia.references import Access
 
 __all__ = ["Answer", "RangesIgnored", "Unsatisfiable", "past_the_end", "request"]
 

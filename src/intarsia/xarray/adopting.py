@@ -14,11 +14,11 @@ import numpy.typing as npt
 import xarray as xr
 from xarray import conventions
 
+from intarsia.access import Access
 from intarsia.array import VirtualArray
 from intarsia.cf import Options
 from intarsia.codecs.zarr_chain import quietly
 from intarsia.io.access import access_of
-from intarsia.references import Access
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
 from intarsia.scan.virtualizarr import adopt
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from intarsia.access import Access
 from intarsia.errors import SourceError, SourceMissing
 from intarsia.io.paths import is_url
-from intarsia.references import Access, Source
+from intarsia.references import Source
 from intarsia.segments import Segments
 from intarsia.xarray.verifying.original import (
     MAGIC,
