@@ -14,6 +14,7 @@ from typing import Any
 import intarsia
 from intarsia.cli.places import add_access, shown, storage_options
 from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.io.matching import matching
 from intarsia.io.paths import is_url
 
 __all__ = [
@@ -163,7 +164,7 @@ def _expanded(path: str, args: argparse.Namespace) -> list[str]:
         return found
     if not glob.has_magic(path) or os.path.exists(path):
         return [path]
-    found = sorted(glob.glob(os.path.expanduser(path)))
+    found = matching(os.path.expanduser(path))
     if not found:
         raise SourceMissing("no files match", url=path, remedy="check the pattern")
     return found

@@ -14,6 +14,7 @@ import xarray as xr
 
 from intarsia.errors import IntarsiaError, SourceMissing, shown
 from intarsia.io.access import access_of
+from intarsia.io.matching import matching
 from intarsia.io.paths import is_url, place_of
 from intarsia.progress import track
 from intarsia.xarray.running import opened_all, workers_of
@@ -71,7 +72,7 @@ def _matching(pattern: str, told: Mapping[str, Any]) -> list[str]:
 
         access = access_of(pattern, told.get("storage_options"), told.get("registry"))
         return expand(pattern, access)
-    return sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
+    return matching(pattern) if glob.has_magic(pattern) else [pattern]
 
 
 def open_pile(
