@@ -29,7 +29,6 @@ sperr and snappy do, which is why stores have no cases with them.
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Buffer, Sequence
 from functools import lru_cache
@@ -59,6 +58,7 @@ from intarsia.codecs.hdf5_memory import one_chunk
 from intarsia.codecs.lzf import lzf_length, unlzf
 from intarsia.encoding import Codec
 from intarsia.errors import CorruptChunk, UnsupportedVariable, WrongLength
+from intarsia.forks import after_fork
 
 __all__ = ["decode", "hdf5_codec", "prepare"]
 
@@ -298,8 +298,7 @@ def _decoder(codec: Codec) -> _Decoder:
 
 
 # A lock held by another thread at a fork would stay held in the child for ever.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_decoder.cache_clear)
+after_fork(_decoder.cache_clear)
 
 
 def decoded_length(number: int, values: tuple[int, ...], chunk: memoryview, expected: int) -> int:

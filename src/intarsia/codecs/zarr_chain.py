@@ -15,7 +15,6 @@ Compressed streams that could grow without end are held to what the chunk may de
 from __future__ import annotations
 
 import json
-import os
 import threading
 import warnings
 from collections.abc import Callable, Generator
@@ -31,6 +30,7 @@ from intarsia.codecs.tiff import FLOATPRED, floats, unchunky, undelta
 from intarsia.codecs.zarr_bounds import PICTURES, bounded, pictured
 from intarsia.encoding import Codec
 from intarsia.errors import ChunkError, CorruptChunk, UnsupportedVariable, WrongLength
+from intarsia.forks import after_fork
 
 __all__ = [
     "decode",
@@ -311,10 +311,7 @@ def quietly() -> Generator[None]:
                 _quiet.saved = None
 
 
+@after_fork
 def _after_fork() -> None:
     """A lock held by another thread at the fork would never be released in the child."""
     _quiet.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

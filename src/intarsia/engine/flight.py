@@ -7,7 +7,6 @@ that were asked for and are not decoded yet are bounded.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from intarsia.engine.decode import locate
 from intarsia.engine.plan import Plan, Task
 from intarsia.engine.pool import submit
 from intarsia.errors import SourceError
+from intarsia.forks import after_fork
 from intarsia.io.fetch import fetcher_for
 from intarsia.progress import Progress
 
@@ -59,13 +59,10 @@ class _Budget:
 _budget = _Budget()
 
 
+@after_fork
 def _after_fork() -> None:
     global _budget
     _budget = _Budget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Flight:

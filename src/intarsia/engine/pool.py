@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from intarsia.forks import after_fork
+
 __all__ = ["submit"]
 
 
@@ -42,12 +44,9 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+@after_fork
 def _after_fork() -> None:
     """A lock held by another thread at the fork would never be released in the child."""
     global _pool_lock
     _pool_lock = threading.Lock()
     _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from intarsia.access import Access
+from intarsia.forks import after_fork
 from intarsia.io.paths import is_url
 from intarsia.io.remote import head
 from intarsia.io.remote_pool import submit
@@ -62,15 +62,12 @@ _active: list[_Ahead] = []
 _lock = threading.Lock()
 
 
+@after_fork
 def _after_fork() -> None:
     """The child has none of the threads, and perhaps a lock that was held."""
     global _lock
     _lock = threading.Lock()
     _active.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ garbage: who does could need that lock.
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Sequence
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 
 from intarsia.access import Access
 from intarsia.errors import ShortRead
+from intarsia.forks import after_fork
 from intarsia.io.ahead import HEAD, taken
 from intarsia.io.held import held, keep
 from intarsia.io.remote import check_answer, head, read_range
@@ -254,13 +254,10 @@ def _no_collection() -> Generator[None]:
             gc.enable()
 
 
+@after_fork
 def _after_fork() -> None:
     """The lock may have been held, and nobody waits here."""
     global _lock, _waiting, _was_enabled
     if _was_enabled:
         gc.enable()
     _lock, _waiting, _was_enabled = threading.Lock(), 0, False
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

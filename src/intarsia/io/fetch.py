@@ -23,6 +23,7 @@ from intarsia.errors import (
     SourceMissing,
     SourceUnreadable,
 )
+from intarsia.forks import after_fork
 from intarsia.io.access import family_of
 from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url
@@ -92,14 +93,11 @@ def observe() -> Generator[Reads]:
             _observers[:] = [other for other in _observers if other is not reads]
 
 
+@after_fork
 def _after_fork() -> None:
     """A lock held by another thread at the fork would never be released in the child."""
     global _lock
     _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def record(url: str, offset: int, length: int) -> None:

@@ -7,12 +7,12 @@ strong tag or a time, and only for those with the very same pins.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from intarsia.forks import after_fork
 from intarsia.io.fetch import is_strong
 from intarsia.references import Source
 
@@ -41,16 +41,13 @@ def holding() -> Generator[None]:
                 _heads.clear()
 
 
+@after_fork
 def _after_fork() -> None:
     """The child opens nothing yet, and the lock may have been held."""
     global _lock, _open
     _lock = threading.Lock()
     _open = 0
     _heads.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def keep(source: Source, data: memoryview) -> None:

@@ -29,6 +29,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from intarsia.access import Access
 from intarsia.errors import SourceUnreadable, UnsupportedError
+from intarsia.forks import after_fork
 from intarsia.io.access import family_of
 from intarsia.io.options import CLIENT, HEADER
 from intarsia.io.reach import check_addresses
@@ -100,15 +101,12 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
     return found, key
 
 
+@after_fork
 def forget_clients() -> None:
     """Make all clients anew; also after a fork."""
     global _lock
     _lock = threading.Lock()
     _clients.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget_clients)
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -17,6 +17,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from queue import SimpleQueue
 from typing import Any
 
+from intarsia.forks import after_fork
+
 __all__ = ["IN_FLIGHT", "run_all", "submit"]
 
 IN_FLIGHT = 64
@@ -128,12 +130,9 @@ def _part() -> None:
         pool.part(PARTING)
 
 
+@after_fork
 def _after_fork() -> None:
     """A lock held by another thread at the fork would never be released in the child."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

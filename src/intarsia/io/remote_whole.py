@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import OrderedDict
 
 from intarsia.errors import ShortRead
+from intarsia.forks import after_fork
 from intarsia.io.fetch import is_strong, record
 from intarsia.io.remote_requests import Answer, fetch
 from intarsia.references import Source
@@ -75,13 +75,10 @@ def _read(source: Source) -> Answer:
     return answer
 
 
+@after_fork
 def forget() -> None:
     """Keep nothing; also after a fork."""
     global _lock
     _lock = threading.Lock()
     _turns.clear()
     _kept.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)
