@@ -9,7 +9,9 @@ from pathlib import Path
 import hdf5plugin  # noqa: F401  # before netCDF4, whose own plug-ins h5py would find first
 import pytest
 
+from intarsia.io import remote_whole
 from tests import real
+from tests.io.http_server import Server, serving
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports matplotlib
 
@@ -24,6 +26,25 @@ def data_dir() -> Path:
 def real_file() -> Callable[[str], Path]:
     """Path of one real file by name, as ``real_file("hdf5/air.nc")``."""
     return real.real_file
+
+
+@pytest.fixture(scope="module")
+def lasting_server() -> Iterator[Server]:
+    """One for all tests of a module."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def server(lasting_server: Server) -> Server:
+    """A sound server without objects."""
+    lasting_server.objects.clear()
+    lasting_server.requests.clear()
+    lasting_server.fault = None
+    lasting_server.latency = 0.0
+    lasting_server.most = 0
+    remote_whole.forget()
+    return lasting_server
 
 
 @pytest.hookimpl(wrapper=True)

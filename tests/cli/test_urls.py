@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from intarsia.errors import IntarsiaError, UnsafeStore
 from intarsia.store.objects import ROOT
 from intarsia.store.read import read
 from tests.cli.conftest import Ran
-from tests.io.http_server import Server, serving
+from tests.io.http_server import Server
 from tests.store.hostile.basics import sealed
 
 type Run = Callable[..., Ran]
@@ -31,20 +31,12 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
-@pytest.fixture(scope="module")
-def _server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
-def server(_server: Server, folder: Path) -> Server:
+def server(server: Server, folder: Path) -> Server:
     """A server that has the folder's files."""
-    _server.objects.clear()
     for name in NAMES:
-        _server.put(f"sst/{name}", (folder / name).read_bytes())
-    _server.requests.clear()
-    return _server
+        server.put(f"sst/{name}", (folder / name).read_bytes())
+    return server
 
 
 @pytest.fixture

@@ -176,3 +176,15 @@ def test_what_is_no_chain(codecs: list[Any]) -> None:
 def test_chains_that_make_no_sense(codecs: list[Any], shape: tuple[int, ...]) -> None:
     with pytest.raises(IntarsiaError):
         decoded(codecs, bytes(32), shape, "<f4")
+
+
+def test_what_numpy_would_warn_of_is_no_fault_of_the_chunk() -> None:
+    codec = {
+        "name": "numcodecs.astype",
+        "configuration": {"encode_dtype": "<f8", "decode_dtype": "<f4"},
+    }
+    data = np.array([1e300, 1.0, np.nan, -1e300])
+    with np.errstate(all="raise"):
+        little = {"name": "bytes", "configuration": {"endian": "little"}}
+        values = decoded([codec, little], data.tobytes(), (4,), "<f4")
+    np.testing.assert_array_equal(values, np.array([np.inf, 1, np.nan, -np.inf], "f4"))

@@ -13,7 +13,6 @@ import textwrap
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,28 +33,11 @@ from intarsia.io.fetch import observe
 from intarsia.io.paths import split_place
 from intarsia.references import References, Source, Sources
 from tests.algebra import lay_out
-from tests.io.http_server import NOW, Answer, Request, Server, serving
+from tests.io.http_server import NOW, Answer, Request, Server
 
 ROOT = Path(__file__).parents[2]
 
 forking = pytest.mark.filterwarnings("ignore:.*multi-?threaded.*:DeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def _server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def server(_server: Server) -> Server:
-    """A sound server without objects."""
-    _server.objects.clear()
-    _server.requests.clear()
-    _server.fault = None
-    _server.latency = 0.0
-    _server.most = 0
-    return _server
 
 
 def put(server: Server, name: str, values: np.ndarray, rows: int = 1, gap: int = 0) -> VirtualArray:

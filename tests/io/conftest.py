@@ -7,29 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from intarsia.io import remote_whole
 from intarsia.io.remote_clients import forget_clients, patience
-from tests.io.http_server import Server, serving
 from tests.io.s3_server import S3Server, serving_s3
-
-
-@pytest.fixture(scope="module")
-def lasting_server() -> Iterator[Server]:
-    """One for all tests of a module."""
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def server(lasting_server: Server) -> Server:
-    """A sound server without objects."""
-    lasting_server.objects.clear()
-    lasting_server.requests.clear()
-    lasting_server.fault = None
-    lasting_server.latency = 0.0
-    lasting_server.most = 0
-    remote_whole.forget()
-    return lasting_server
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import netCDF4
 import numpy as np
 import pytest
 
-from intarsia.errors import FormatError, UnsupportedError
+import intarsia
+from intarsia.errors import FormatError, UnsupportedError, UnsupportedVariable
 from intarsia.scan.hdf5 import scan
 from tests.scan.store import assert_as_xarray, groups, virtual
 
@@ -251,3 +252,30 @@ def test_dropped_variables_are_not_looked_at(tmp_path):
         file["x"] = np.arange(3)
         file["y"] = np.arange(3)
     assert list(scan(str(path), drop_variables=["y"]).variables) == ["x"]
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_longer_than_its_dimensions(tmp_path, rank):
+    """The library says one shape and gives values of another: refused by name, and only that."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(2)
+        file["x"].make_scale("x")
+        if rank == 1:  # named like a dimension above it
+            file["g/x"] = np.arange(3)
+        else:
+            file["y"] = np.arange(2)
+            file["y"].make_scale("y")
+            file["g/v"] = np.zeros((2, 3))
+            for axis, name in enumerate("xy"):
+                file["g/v"].dims[axis].attach_scale(file[name])
+        file["g/right"] = 7
+    with h5netcdf.File(path, phony_dims="access") as file:
+        variable = file["g"].variables["x" if rank == 1 else "v"]
+        assert variable.shape == (2,) * rank
+        assert variable[...].shape != variable.shape
+    with pytest.raises(UnsupportedVariable, match="longer than its dimensions.*drop_variables"):
+        intarsia.open_dataset(path, group="g", phony_dims="access").load()
+    rest = intarsia.open_dataset(path, group="g", phony_dims="access", unsupported="skip")
+    assert list(rest.variables) == ["right"]
+    assert rest["right"] == 7

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +34,11 @@ from intarsia.scan.protocol import Scanned
 from tests import oracle
 from tests.check import tolerant
 from tests.compare import assert_identical
-from tests.io.http_server import Answer, Request, Server, serving
+from tests.io.http_server import Answer, Request, Server
 from tests.io.s3_server import serving_s3
 from tests.real import real_files
 from tests.scan.large_files import CHUNKS, KINDS, mapped
 from tests.scan.store import assert_same, assert_same_attrs, groups, opaque, stored_dtype, values_of
-
-
-@pytest.fixture(scope="module")
-def lasting() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def server(lasting: Server) -> Server:
-    lasting.objects.clear()
-    lasting.requests.clear()
-    lasting.fault = None
-    return lasting
 
 
 def put(server: Server, path: Path, **pins: Any) -> str:

@@ -27,7 +27,7 @@ from intarsia.segments import Segments
 from intarsia.store.objects import ROOT
 from intarsia.store.read import Stored, read
 from intarsia.store.root import digest_of
-from tests.io.http_server import Server, serving
+from tests.io.http_server import Server
 from tests.store import by_spec
 from tests.store.test_schema import VALIDATOR
 
@@ -61,20 +61,12 @@ def expected(files: Path) -> xr.Dataset:
     return xr.open_mfdataset(paths, engine="h5netcdf", combine="nested", concat_dim="time").load()
 
 
-@pytest.fixture(scope="module")
-def _server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
-def server(_server: Server, files: Path) -> Server:
+def server(server: Server, files: Path) -> Server:
     """A server that has the files below ``sst/``."""
-    _server.objects.clear()
-    _server.requests.clear()
     for name in NAMES:
-        _server.put(f"sst/{name}", (files / name).read_bytes())
-    return _server
+        server.put(f"sst/{name}", (files / name).read_bytes())
+    return server
 
 
 def opened(server: Server, query: str = "", **how: Any) -> xr.Dataset:

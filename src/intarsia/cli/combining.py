@@ -14,6 +14,8 @@ from typing import Any
 import intarsia
 from intarsia.cli.places import add_access, shown, storage_options
 from intarsia.errors import IntarsiaError, SourceMissing
+from intarsia.io.access import access_of
+from intarsia.io.listing import expand
 from intarsia.io.matching import matching
 from intarsia.io.paths import is_url
 
@@ -151,9 +153,6 @@ def files(args: argparse.Namespace) -> list[Any]:
 def _expanded(path: str, args: argparse.Namespace) -> list[str]:
     options = storage_options(args)
     if is_url(path) or options:
-        from intarsia.io.access import access_of  # heavy, and not needed for the help
-        from intarsia.io.listing import expand
-
         try:
             access = access_of(path, options)
         except ValueError as error:  # which never tells what the options hold

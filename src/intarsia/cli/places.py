@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-PINS = ("mtime", "size", "sample", "none")
+from intarsia.access import PUBLIC_OPTIONS
+from intarsia.io.overrides import PINS
 
 
 def add_containers(parser: Any, told: str) -> None:
@@ -67,8 +68,6 @@ def shown(options: Mapping[str, Any]) -> str:
     >>> shown({"region": "eu-west-1", "secret": "s3cr3t"})
     "{'region': 'eu-west-1', 'secret': ...}"
     """
-    from intarsia.references import PUBLIC_OPTIONS  # heavy, and not needed for the help
-
     told = [
         f"{name!r}: {value!r}" if name in PUBLIC_OPTIONS or name in _ALIASES else f"{name!r}: ..."
         for name, value in options.items()

@@ -256,6 +256,11 @@ class _Scan:
             raise Unreferable(
                 f"dimensions that do not fit: the dataset has the shape {dataset.shape}"
             )
+        if any(length > size for length, size in zip(dataset.shape, shape, strict=True)):
+            # h5netcdf says the shape of the dimensions, and gives more values than that
+            reason = f"a shape of {dataset.shape}, which is longer than its dimensions, {shape}"
+            remedy = "drop it with drop_variables= or unsupported='skip'"
+            raise Unreferable(reason, remedy, readable=False)
         return placed
 
     def _stored(self, dataset: Dataset, element: ElementType) -> Stored:
@@ -288,8 +293,6 @@ class _Scan:
 def _array(sources: Sources, placed: Placed, shape: tuple[int, ...]) -> VirtualArray:
     """A variable of the lengths of its dimensions, which may be others than the dataset's."""
     array: Any = placed.array.replaced(replace(placed.array.segments, sources=sources))
-    if array.shape != shape:
-        array = array[tuple(slice(0, size) for size in shape)]
     for axis, size in enumerate(shape):
         lacking = size - array.shape[axis]
         if lacking > 0:
