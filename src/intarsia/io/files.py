@@ -7,7 +7,7 @@ against it.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from stat import S_ISDIR, S_ISREG
 from typing import Protocol
@@ -18,7 +18,7 @@ from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Source
 
-__all__ = ["File", "LocalFile", "opened_file"]
+__all__ = ["File", "LocalFile", "listing", "opened_file"]
 
 
 class File(Protocol):
@@ -127,3 +127,21 @@ def _opened(path: str) -> int:
 
 def _unreadable(path: str, error: OSError) -> SourceUnreadable:
     return SourceUnreadable(f"the file can't be reached ({error.strerror})", url=path)
+
+
+@contextmanager
+def listing(folder: str) -> Generator[Iterator[os.DirEntry[str]]]:
+    """What is in a folder of this machine.
+
+    Raises
+    ------
+    SourceUnreadable
+        If it can't be listed, or if what is asked of an entry meanwhile can't be said.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            yield entries
+    except SourceError:
+        raise
+    except OSError as error:
+        raise SourceUnreadable(f"it can't be listed ({error.strerror})", url=folder) from error

@@ -12,9 +12,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, EnumType
+from itertools import islice
 from typing import Any
 
 from intarsia.errors import UnsupportedError
+from intarsia.io.files import listing
 from intarsia.io.paths import is_url
 
 __all__ = ["Format", "default_parser", "folder_format", "format_of", "format_of_parser", "mended"]
@@ -151,14 +153,13 @@ def folder_format(place: str) -> Format | None:
         return ZARR if known is None and path.endswith("/") else known
     if not os.path.isdir(place):
         return None
-    names = set(os.listdir(place))
+    with listing(place) as entries:
+        folders = {entry.name: entry.is_dir() for entry in entries}
+    names = folders.keys()
     if ".zmetadata" in names and not names & {".zgroup", ".zarray", "zarr.json"}:
         return PARQUET
     if ".zmetadata" in names and any(
-        name.endswith(".parq")
-        for folder in sorted(names)[:64]
-        if os.path.isdir(os.path.join(place, folder))
-        for name in os.listdir(os.path.join(place, folder))[:8]
+        _holds_tables(os.path.join(place, name)) for name in sorted(names)[:64] if folders[name]
     ):
         return PARQUET
     if names & {"zarr.json", ".zgroup", ".zarray", ".zmetadata"}:
@@ -166,6 +167,11 @@ def folder_format(place: str) -> Format | None:
     if "snapshots" in names and names & {"refs", "repo"}:
         return ICECHUNK
     return None
+
+
+def _holds_tables(folder: str) -> bool:
+    with listing(folder) as entries:
+        return any(entry.name.endswith(".parq") for entry in islice(entries, 8))
 
 
 def format_of_parser(parser: Any) -> Format | None:

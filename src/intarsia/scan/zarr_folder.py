@@ -10,14 +10,14 @@ and time, and on object stores its entity tag.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from intarsia.codecs.zarr_chain import quietly
-from intarsia.errors import FormatError, IntarsiaError, SourceError
+from intarsia.errors import FormatError, IntarsiaError
+from intarsia.io.files import listing
 from intarsia.io.paths import is_url
 from intarsia.scan.virtualizarr_places import Places
 from intarsia.scan.zarr_groups import Columns, ZarrGroup, groups_of
@@ -97,7 +97,7 @@ class FolderObjects:
         """See `zarr_groups.Objects`."""
         place = self.places.place
         if not is_url(place):
-            with _listing(os.path.join(place, base)) as entries:
+            with listing(os.path.join(place, base)) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
         from intarsia.io.remote_requests import listed
 
@@ -133,22 +133,10 @@ class FolderObjects:
 
 
 def _local(folder: str, before: str) -> Iterator[tuple[str, _Object]]:
-    with _listing(folder) as entries:
+    with listing(folder) as entries:
         for entry in entries:
             if entry.is_dir():
                 yield from _local(entry.path, f"{before}{entry.name}/")
             else:
                 stat = entry.stat()
                 yield before + entry.name, _Object(stat.st_size, stat.st_mtime_ns, None)
-
-
-@contextmanager
-def _listing(folder: str) -> Generator[Iterator[os.DirEntry[str]]]:
-    """What is in a folder; also what can't be said of it is an error about the folder."""
-    try:
-        with os.scandir(folder) as entries:
-            yield entries
-    except SourceError:
-        raise
-    except OSError as error:
-        raise SourceError(f"it can't be listed ({error.strerror})", url=folder) from error

@@ -90,7 +90,10 @@ def check_place(path: str, *, overwrite: bool) -> None:
 
 
 def _is_empty(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
+    try:
+        return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)
+    except OSError as error:
+        raise StoreError(f"the folder can't be listed: {error.strerror}", url=path) from error
 
 
 def _put_file(new: str, path: str, *, overwrite: bool) -> None:
