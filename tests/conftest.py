@@ -1,19 +1,31 @@
-"""What every test gets: real files, or a skip that says so, and figures without a screen."""
+"""What every test gets: real files, or a skip that says so, and figures without a screen.
+
+Property tests try the same examples each time, so that what fails is what was changed; to look for
+faults that nobody knows, let them try others: ``INTARSIA_EXPLORE=1 make test``.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hdf5plugin  # noqa: F401  # before netCDF4, whose own plug-ins h5py would find first
 import pytest
+from hypothesis import settings
 
 from intarsia.io import remote_whole
 from tests import real
-from tests.io.http_server import Server, serving
+
+if TYPE_CHECKING:
+    from tests.io.http_server import Server
 
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports matplotlib
+
+settings.register_profile("steady", derandomize=True)
+if "INTARSIA_EXPLORE" not in os.environ:
+    settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +43,8 @@ def real_file() -> Callable[[str], Path]:
 @pytest.fixture(scope="module")
 def lasting_server() -> Iterator[Server]:
     """One for all tests of a module."""
+    from tests.io.http_server import serving  # which few tests need
+
     with serving() as server:
         yield server
 
