@@ -110,10 +110,15 @@ def test_dimensions_behind_links(tmp_path):
 def test_links_to_nowhere_are_refused(tmp_path, link):
     part(tmp_path / "other.h5", FIVE)
     (tmp_path / "junk.h5").write_bytes(b"junk" * 200)
-    path = linking(tmp_path / "x.h5", x=link)
+    path = linking(tmp_path / "x.h5", x=link, rest=FIVE)
     assert xarray_fails(path)
-    with pytest.raises(FormatError, match="'x' leads nowhere"):
+    with pytest.raises(FormatError, match="'x' leads nowhere.*drop_variables"):
         scan(str(path))
+    rest = intarsia.open_dataset(path, drop_variables="x")
+    assert list(rest.variables) == ["rest"]
+    np.testing.assert_array_equal(rest["rest"], FIVE)
+    with pytest.raises(FormatError, match="'x' leads nowhere"):
+        intarsia.open_dataset(path, drop_variables="other")
 
 
 # -- to other files --------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ def scan(
         How to number dimensions that have no name: ``"access"`` (the default, as for xarray) or
         ``"sort"``.
     drop_variables
-        Name, or names, of variables to leave out; they are not looked at.
+        Name, or names, of variables to leave out; they are not looked at, nor need a link of such
+        a name lead anywhere.
     choices
         What will be done with the file, to be kept with each source (see `Source.scan`).
 
@@ -87,7 +88,7 @@ def scan(
     """
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
     names = _names(group)
-    with _surveyed(path, phony_dims) as (file, structure):
+    with _surveyed(path, phony_dims, dropped) as (file, structure):
         node = structure.group(names)
         return _Scan(file, "/" + "/".join(names), structure, node, choices).result(dropped)
 
@@ -122,7 +123,7 @@ def scan_groups(
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
     names = _names(group)
     found: dict[str, Scanned] = {}
-    with _surveyed(path, phony_dims) as (file, structure):
+    with _surveyed(path, phony_dims, dropped) as (file, structure):
         for parts, node in structure.below(names, structure.group(names)):
             where = "/" + "/".join(parts)
             found[where] = _Scan(file, where, structure, node, choices(where)).result(dropped)
@@ -135,7 +136,7 @@ def _names(group: str | None) -> list[str]:
 
 @contextmanager
 def _surveyed(
-    path: str | os.PathLike[str] | File, phony_dims: str | None
+    path: str | os.PathLike[str] | File, phony_dims: str | None, dropped: set[str]
 ) -> Generator[tuple[Opened, Structure]]:
     """The file and its structure; errors in here say which file it is."""
     if phony_dims not in (None, "access", "sort"):
@@ -147,7 +148,7 @@ def _surveyed(
     url = place if isinstance(place, str) else place.source.url
     try:
         with opened(place) as file:
-            yield file, Structure(file.id, url, phony_dims or "access")
+            yield file, Structure(file.id, url, phony_dims or "access", dropped)
     except IntarsiaError as error:
         raise error.located(url=url) from error.__cause__
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from h5py import h5, h5a, h5d, h5g, h5o, h5p, h5r, h5s, h5t
+from h5py import h5, h5a, h5d, h5g, h5l, h5o, h5p, h5r, h5s, h5t
 
 from intarsia.errors import CorruptFile, FormatError
 from intarsia.scan.hdf5_attributes import attribute_names, read_raw
@@ -178,11 +178,15 @@ class Structure:
         Of the file, for messages.
     phony_dims
         ``"access"`` or ``"sort"``.
+    dropped
+        Names of variables that nobody asks for: links of these names may lead nowhere, and out of
+        the file they are not followed.
     """
 
-    def __init__(self, file: Any, path: str, phony_dims: str) -> None:
+    def __init__(self, file: Any, path: str, phony_dims: str, dropped: Set[str]) -> None:
         self._file = file
         self._path = path
+        self._dropped = dropped
         self._sort = phony_dims == "sort"
         self._number = file.fileno
         self._last_id = -1
@@ -252,11 +256,17 @@ class Structure:
         group = Group(identifier, parent)
         unlabeled: Counter[int] = Counter()
         for name, linked in _links(identifier):
+            dropped = name.replace(COLLIDING, "") in self._dropped
+            if dropped and identifier.links.get_info(linked).type == h5l.TYPE_EXTERNAL:
+                continue
             try:
                 member = h5o.open(identifier, linked)
             except (KeyError, RuntimeError) as error:  # the latter where links go in circles
+                if dropped:
+                    continue
                 reason = f"the link {name!r} leads nowhere ({_why(error)})"
-                raise FormatError(reason, url=self._path) from error
+                remedy = f"drop it: drop_variables={[name]!r}"
+                raise FormatError(reason, url=self._path, remedy=remedy) from error
             if isinstance(member, h5g.GroupID):
                 group.groups[name.replace(COLLIDING, "")] = member
             elif isinstance(member, h5t.TypeID):

@@ -249,6 +249,7 @@ class _Raw(io.RawIOBase):
                     "it leads to another file, by an external link or a virtual dataset, which "
                     "is followed from local files only",
                     url=self._file.source.url,
+                    remedy="fetch the files, or drop what leads there: drop_variables=[...]",
                 )
             length = min(len(wanted), max(self._file.source.size - self._at, 0))
             data = self._file.read(self._at, length) if length else memoryview(b"")
