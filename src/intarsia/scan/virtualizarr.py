@@ -28,7 +28,7 @@ from intarsia.io.paths import is_url
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.kerchunk_refs import kerchunk_refs
 from intarsia.scan.protocol import Scanned, ScannedVariable
-from intarsia.scan.tiff_strips import AXIS, Cut, has_short_strips, striped
+from intarsia.scan.tiff_images import AXIS, Cut, images, is_refused
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
 from intarsia.scan.virtualizarr_formats import (
@@ -49,6 +49,9 @@ from intarsia.scan.zarr_folder import FolderObjects, zarr_folder
 from intarsia.scan.zarr_groups import Objects, ZarrGroup, describe
 
 __all__ = ["adopt", "scan", "scan_groups"]
+
+BEYOND = ("which is not recognized", "Unrecognized datatype", "does not allow multiple")
+"""What virtual-tiff says of a TIFF that is sound."""
 
 type Parser = Callable[..., Any]
 
@@ -340,10 +343,10 @@ def _called(parser: Parser, found: Format | None, place: str, places: Places) ->
     with _told(found, place):
         try:
             store = mended(parser)(url=url_of(place), registry=places.registry())
-        except ValueError as error:
-            if not has_short_strips(parser, error):
+        except (ValueError, NotImplementedError) as error:
+            if not is_refused(parser, error):
                 raise
-            return striped(places, parser)
+            return images(places, parser)
         root = getattr(store, "_group", None)
         if not hasattr(root, "arrays") or not hasattr(root, "groups"):
             raise FormatError(
@@ -375,6 +378,8 @@ def _told(found: Format | None, place: str) -> Generator[None]:
     except NotImplementedError as error:
         raise UnsupportedError(f"{name} can't be read: {_line(error)}", url=place) from error
     except Exception as error:  # parsers have no errors of their own
+        if isinstance(error, ValueError) and any(text in str(error) for text in BEYOND):
+            raise UnsupportedError(f"{name} can't be read: {_line(error)}", url=place) from error
         raise _broken(name, place, error) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # a crash in Rust, and no wish to stop
