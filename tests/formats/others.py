@@ -119,14 +119,15 @@ def _in_group(made: Made, version: int) -> Made:
 # -- TIFF ------------------------------------------------------------------------------------------
 
 
-def _tiff(folder: Path, values: Any = VALUES, **options: Any) -> Made:
+def _tiff(folder: Path, values: Any = VALUES, part: Any = None, **options: Any) -> Made:
     path = folder / "a.tif"
+    window = None if part is None else rasterio.windows.Window.from_slices(*part)
     height, width = values.shape
     with rasterio.open(
         path, "w", driver="GTiff", height=height, width=width, count=1, dtype=values.dtype,
         transform=rasterio.transform.from_origin(0, 0, 1, 1), **options,
     ) as file:  # fmt: skip
-        file.write(values, 1)
+        file.write(values if part is None else values[part], 1, window=window)
 
     def read() -> xr.Dataset:
         with rasterio.open(path) as file:
@@ -138,6 +139,9 @@ def _tiff(folder: Path, values: Any = VALUES, **options: Any) -> Made:
 TILED = {"tiled": True, "blockxsize": 16, "blockysize": 16}
 cell("one block", TIFF)(_tiff)
 cell("chunks", TIFF)(partial(_tiff, **TILED))
+cell("chunks at the edge, and never written ones", TIFF)(
+    partial(_tiff, part=(slice(0, 16), slice(16, 30)), sparse_ok=True, **TILED)
+)
 cell("deflate, shuffle, checksum", TIFF)(partial(_tiff, compress="deflate", **TILED))
 cell("zstd", TIFF)(partial(_tiff, compress="zstd", **TILED))
 cell("LZW, predictor", TIFF)(

@@ -176,6 +176,90 @@ def test_tiffs_of_every_kind(tmp_path: Path, bands: str, endian: str, part: slic
         assert found.tobytes() == expected.tobytes(), profile
 
 
+@pytest.mark.parametrize("nodata", [None, -9, 7])
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"tiled": True, "blockxsize": 32, "blockysize": 16},
+        {"tiled": True, "blockxsize": 32, "blockysize": 16, "compress": "deflate", "predictor": 2},
+        {"blockysize": 16},
+        {"blockysize": 16, "compress": "lzw"},
+        {"blockysize": 16, "count": 3, "interleave": "pixel"},
+        {"tiled": True, "blockxsize": 16, "blockysize": 16, "count": 3, "interleave": "band"},
+    ],
+    ids=["tiles", "deflated tiles", "strips", "packed strips", "pixels", "bands"],
+)
+def test_tiles_of_tiffs_that_were_never_written(
+    tmp_path: Path, layout: dict[str, Any], dtype: str, nodata: int | None
+) -> None:
+    profile = {"driver": "GTiff", "height": 150, "width": 80, "count": 1, "dtype": dtype} | layout
+    profile |= {"sparse_ok": True, "nodata": nodata}
+    count = int(profile["count"])
+    values = np.arange(1, count * 32 * 80 + 1).reshape(count, 32, 80).astype(dtype)
+    for part in (slice(32, 64), None):
+        path = tmp_path / f"{part is None}.tif"
+        with warnings.catch_warnings(action="ignore"):
+            with rasterio.open(path, "w", **profile) as tiff:
+                if part is not None:
+                    tiff.write(values, window=rasterio.windows.Window(0, part.start, 80, 32))
+            with rasterio.open(path) as tiff:
+                expected = tiff.read(1) if count == 1 else tiff.read()
+        ds = intarsia.open_dataset(path, mask_and_scale=False)
+        assert is_virtual(ds, "0")
+        assert ds["0"].dtype == expected.dtype
+        np.testing.assert_array_equal(ds["0"], expected)
+        assert (expected == (nodata or 0)).any()
+        ds.intarsia.save(tmp_path / "s.intarsia", mode="w")
+        np.testing.assert_array_equal(intarsia.open_dataset(tmp_path / "s.intarsia")["0"], expected)
+
+
+def test_overviews_of_tiffs_with_tiles_that_were_never_written(tmp_path: Path) -> None:
+    from virtual_tiff import VirtualTIFF
+
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "height": 256, "width": 256, "count": 1, "dtype": "int16"}
+    profile |= {"tiled": True, "blockxsize": 32, "blockysize": 32, "nodata": -9, "sparse_ok": True}
+    with warnings.catch_warnings(action="ignore"):
+        with rasterio.open(path, "w", **profile) as tiff:
+            window = rasterio.windows.Window(0, 0, 32, 64)
+            tiff.write(np.arange(1, 2049, dtype="i2").reshape(1, 64, 32), window=window)
+        with rasterio.Env(SPARSE_OK_OVERVIEW=True), rasterio.open(path, "r+") as tiff:
+            tiff.build_overviews([2, 4])
+        for level in range(3):
+            parser = VirtualTIFF(ifd=level)
+            found = intarsia.open_dataset(path, parser=parser, mask_and_scale=False)[str(level)]
+            with rasterio.open(path, **({"overview_level": level - 1} if level else {})) as tiff:
+                np.testing.assert_array_equal(found, tiff.read(1))
+            assert (found == -9).any()
+
+
+def test_tiles_that_stand_for_what_the_metadata_do_not_say(tmp_path: Path) -> None:
+    """GDAL heeds the tag of what stands for no data; virtual-tiff also its metadata in XML."""
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "height": 64, "width": 64, "count": 1, "dtype": "int16"}
+    profile |= {"tiled": True, "blockxsize": 32, "blockysize": 32, "sparse_ok": True}
+    with warnings.catch_warnings(action="ignore"), rasterio.open(path, "w", **profile) as tiff:
+        tiff.update_tags(_FillValue="-5")
+        tiff.write(np.ones((1, 32, 32), "i2"), window=rasterio.windows.Window(0, 0, 32, 32))
+    with warnings.catch_warnings(action="ignore"), rasterio.open(path) as tiff:
+        assert tiff.read(1)[-1, -1] == 0
+    with pytest.raises(UnsupportedError, match="stand for 0 and not for -5"):
+        intarsia.open_dataset(path)
+
+
+@pytest.mark.parametrize(
+    "kind", [{"compress": "ccittfax4", "nbits": 1}, {"dtype": "complex_int16"}]
+)
+def test_tiffs_that_are_beyond_the_parser(tmp_path: Path, kind: dict[str, Any]) -> None:
+    path = tmp_path / "a.tif"
+    profile = {"driver": "GTiff", "height": 64, "width": 64, "count": 1, "dtype": "uint8"} | kind
+    with warnings.catch_warnings(action="ignore"), rasterio.open(path, "w", **profile) as tiff:
+        tiff.write(np.ones((1, 64, 64), "u1"))
+    with pytest.raises(UnsupportedError, match=r"TIFF can't be read.*a\.tif"):
+        intarsia.open_dataset(path)
+
+
 @pytest.mark.parametrize("compress", ["lzw", "zstd", "deflate"])
 def test_tiffs_are_saved_as_references(tmp_path: Path, compress: str) -> None:
     path = tmp_path / "a.tif"
