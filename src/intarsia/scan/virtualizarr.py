@@ -33,6 +33,7 @@ from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
 from intarsia.scan.virtualizarr_formats import (
     DMRPP,
+    HDF4,
     KERCHUNK,
     PARQUET,
     ZARR,
@@ -43,6 +44,7 @@ from intarsia.scan.virtualizarr_formats import (
     lacking,
     mended,
 )
+from intarsia.scan.virtualizarr_hdf4 import NOTE, REMEDY, check_place, without_holes
 from intarsia.scan.virtualizarr_places import Places, url_of
 from intarsia.scan.virtualizarr_v2 import Version2, version_2
 from intarsia.scan.zarr_folder import FolderObjects, zarr_folder
@@ -252,7 +254,8 @@ class Parsed:
                 "VirtualiZarr's parser puts chunks in other places where their keys have slashes",
                 remedy="open it without parser=",
             )
-        return described(array, self.places, version)
+        one = described(array, self.places, version)
+        return without_holes(one) if self.format is HDF4 else one
 
 
 @contextmanager
@@ -328,6 +331,8 @@ def _parsed(
         found = format_of_parser(parser)
         if found is ZARR:
             places.check_listed()
+    if found is HDF4:
+        check_place(place)
     own = getattr(parser, "group", None)
     own = _parts(own) if isinstance(own, str) else ()
     at = own if _parts(group)[: len(own)] == own else ()
@@ -391,7 +396,7 @@ def _broken(name: str, place: str, error: BaseException) -> FormatError:
     return FormatError(
         f"{name} can't be read: {type(error).__name__}: {_line(error)}",
         url=place,
-        remedy="is it what its name says, and whole?",
+        remedy=REMEDY if name == HDF4.name else "is it what its name says, and whole?",
     )
 
 
@@ -409,6 +414,8 @@ def _notes(found: Format | None, given: bool) -> tuple[str, ...]:
             f"read with VirtualiZarr's {found.parser}, which does not see skipped filters, compact "
             "and external data, and user blocks: open the file without parser= for all of it",
         )
+    if found is HDF4:
+        return (NOTE,)
     if found.made_before:
         return (
             f"read from {found.name}: files are pinned as they are now, as it does not say of "

@@ -200,18 +200,26 @@ def default_parser(found: Format, place: str, group: str | None) -> Callable[...
     if found.takes_group and group and group.strip("/"):
         options["group"] = group.strip("/")
     try:
-        parser = getattr(importlib.import_module(found.module), found.parser)(**options)
+        return mended(getattr(importlib.import_module(found.module), found.parser)(**options))
     except ImportError as error:
         raise lacking(found, place, error) from error
-    return mended(parser)
 
 
 def mended(parser: Any) -> Any:
-    """The parser, able to work with the zarr that is installed.
+    """The parser, without what is known to be wrong with it.
 
     virtual-tiff 0.5 makes members of zarr's `Endian`, which since zarr 3.4 is no enumeration any
-    more; it gets one of its own.
+    more; it gets one of its own. For HDF4 see `intarsia.scan.virtualizarr_hdf4`.
+
+    Raises
+    ------
+    ImportError
+        If what it needs is not installed.
     """
+    if format_of_parser(parser) is HDF4:
+        from intarsia.scan.virtualizarr_hdf4 import mend  # zarr takes its time
+
+        mend()
     if type(parser).__module__.partition(".")[0] == "virtual_tiff":
         codecs: Any = importlib.import_module("virtual_tiff.codecs")
         if not isinstance(codecs.Endian, EnumType):
