@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import warnings
 import zipfile
@@ -143,6 +144,23 @@ def test_chunks_under_other_keys_are_not_taken_for_unwritten(tmp_path: Path, key
     ds = intarsia.open_dataset(refs_of_one(tmp_path, **{key: ["/a", 0, 32]}))
     with pytest.raises(UnsupportedError, match="not called as its chunks are"):
         ds.load()
+
+
+def test_relative_paths_are_below_what_is_said(tmp_path: Path) -> None:
+    from virtualizarr.parsers import KerchunkJSONParser
+
+    path = refs_of_one(tmp_path)
+    told = json.loads(path.read_text())
+    refs = told.get("refs", told)
+    for key, value in refs.items():
+        if isinstance(value, list):
+            refs[key] = [os.path.relpath(value[0], tmp_path), *value[1:]]
+    path.write_text(json.dumps(told))
+    with pytest.raises(UnsupportedError, match=r"relative.*fs_root"):
+        intarsia.open_dataset(path).load()
+    parser = KerchunkJSONParser(fs_root=f"file://{tmp_path}/")
+    found = intarsia.open_dataset(path, parser=parser)
+    np.testing.assert_array_equal(found["v"], np.arange(12.0).reshape(6, 2))
 
 
 def test_a_whole_file(tmp_path: Path) -> None:

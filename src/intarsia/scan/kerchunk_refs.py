@@ -158,7 +158,8 @@ def _piece(key: str, value: Sequence[Any]) -> tuple[Any, ...]:
     if not is_url(path) and not path.startswith("/"):
         raise UnsupportedError(
             f"its references lead to {path[:100]!r}, which is relative to what they don't say",
-            remedy="write them with absolute paths or URLs",
+            remedy="write them with absolute paths or URLs, or say where the files are, with "
+            "parser=virtualizarr.parsers.KerchunkJSONParser(fs_root='file:///folder/')",
         )
     return (path, *rest)
 
