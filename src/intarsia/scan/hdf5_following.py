@@ -19,6 +19,7 @@ from typing import Any
 from h5py import h5f, h5p
 
 from intarsia.errors import SourceChanged, SourceMissing, SourceUnreadable
+from intarsia.forks import after_fork
 from intarsia.references import Source
 from intarsia.scan.hdf5_files import Files
 from intarsia.scan.hdf5_layout import Unreferable
@@ -115,14 +116,11 @@ _one_by_one = threading.Lock()
 """What HDF5 has open must not be for another one's sake."""
 
 
+@after_fork
 def _after_fork() -> None:
     """The lock may have been held."""
     global _one_by_one
     _one_by_one = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _require_same(source: Source) -> None:
