@@ -526,12 +526,71 @@ def test_fits(tmp_path: Path) -> None:
     assert ds.PRIMARY.values.tolist() == cube.tolist()
     assert ds.SCI.values.tobytes() == image.astype("=f4").tobytes()
     assert ds.SCI.attrs["EXTNAME"] == "SCI"
-    assert "the last bit" in notes(ds, "SCALED")
-    assert "the last bit" not in notes(ds, "SCI")
-    with fits.open(path) as theirs:
-        np.testing.assert_allclose(ds.SCALED.values, theirs["SCALED"].data, rtol=1e-6)
+    with fits.open(path) as theirs:  # which has floats of 32 bits
+        np.testing.assert_array_equal(ds.SCALED.values.astype("f4"), theirs["SCALED"].data)
+    plain = intarsia.open_dataset(path, mask_and_scale=False).SCALED
+    assert plain.values.tolist() == np.arange(6).reshape(2, 3).tolist()
+    assert (plain.attrs["scale_factor"], plain.attrs["add_offset"]) == (0.3, 2.0)
     ds.intarsia.save(tmp_path / "s.intarsia")
     assert_identical(intarsia.open_dataset(tmp_path / "s.intarsia"), ds.load())
+
+
+@pytest.mark.parametrize("scale", [None, 1.0, 0.025, 0.1, 1 / 3])
+def test_missing_pixels_of_fits(tmp_path: Path, scale: float | None) -> None:
+    """Known by what is stored: a scaled number would have to agree in its last bit."""
+    from astropy.io import fits
+
+    path = tmp_path / "a.fits"
+    for blank in (-32768, -9999, -7, 32767):
+        stored = np.arange(-7, 53, dtype="i2").reshape(6, 10)
+        stored[1, :3] = blank
+        image = fits.ImageHDU(stored, name="V")
+        image.header["BLANK"] = blank
+        if scale is not None:
+            image.header["BSCALE"], image.header["BZERO"] = scale, 273.15 if scale < 1 else 0.0
+        fits.HDUList([fits.PrimaryHDU(), image]).writeto(path, overwrite=True)
+        ds = intarsia.open_dataset(path)
+        offset = 273.15 if scale is not None and scale < 1 else 0.0
+        expected = np.where(stored == blank, np.nan, stored * (scale or 1.0) + offset)
+        np.testing.assert_array_equal(ds.V.values, expected)
+        with fits.open(path) as theirs:
+            missing = np.isnan(theirs["V"].data)
+        np.testing.assert_array_equal(ds.V.isnull().values, missing)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "u4", "u8"])
+def test_unsigned_pixels_of_fits(tmp_path: Path, dtype: str) -> None:
+    from astropy.io import fits
+
+    path = tmp_path / "a.fits"
+    limits = np.iinfo(dtype)
+    values = np.array([[limits.min, 1, 2], [limits.max - 2, limits.max - 1, limits.max]], dtype)
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(values, name="V")]).writeto(path)
+    ds = intarsia.open_dataset(path)
+    if dtype == "u8":
+        with pytest.raises(UnsupportedVariable, match=r"64 bits.*a\.fits"):
+            ds.load()
+    else:
+        assert ds.V.values.tolist() == values.tolist()
+
+
+def test_what_a_manifest_of_fits_cant_say(tmp_path: Path) -> None:
+    """Compressed images are tables, whose bytes were given for pixels."""
+    from astropy.io import fits
+    from virtualizarr.parsers import FITSParser
+
+    path = tmp_path / "a.fits"
+    image = np.arange(600, dtype="i2").reshape(20, 30)
+    column = fits.Column("c", "J", array=[1, 2])
+    for made, said in (
+        (fits.CompImageHDU(image, name="V"), "'V' is an image that is compressed in tiles"),
+        (fits.BinTableHDU.from_columns([column], name="V"), "'V' is a binary table"),
+    ):
+        fits.HDUList([fits.PrimaryHDU(image), made]).writeto(path, overwrite=True)
+        with pytest.raises(UnsupportedError, match=rf"{said}; .*skip_variables.*a\.fits"):
+            intarsia.open_dataset(path)
+        ds = intarsia.open_dataset(path, parser=FITSParser(skip_variables=["V"]))
+        assert ds.PRIMARY.values.tolist() == image.tolist()
 
 
 DMRPP = """<?xml version="1.0" encoding="ISO-8859-1"?>

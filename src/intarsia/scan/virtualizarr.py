@@ -31,8 +31,10 @@ from intarsia.scan.protocol import Scanned, ScannedVariable
 from intarsia.scan.tiff_images import AXIS, Cut, images, is_refused
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
+from intarsia.scan.virtualizarr_fits import unscaled
 from intarsia.scan.virtualizarr_formats import (
     DMRPP,
+    FITS,
     HDF4,
     KERCHUNK,
     PARQUET,
@@ -255,6 +257,8 @@ class Parsed:
                 remedy="open it without parser=",
             )
         one = described(array, self.places, version)
+        if self.format is FITS:
+            return unscaled(one)
         return without_holes(one) if self.format is HDF4 else one
 
 

@@ -209,17 +209,17 @@ def mended(parser: Any) -> Any:
     """The parser, without what is known to be wrong with it.
 
     virtual-tiff 0.5 makes members of zarr's `Endian`, which since zarr 3.4 is no enumeration any
-    more; it gets one of its own. For HDF4 see `intarsia.scan.virtualizarr_hdf4`.
+    more; it gets one of its own. For FITS and HDF4 see `intarsia.scan.virtualizarr_fits` and
+    `intarsia.scan.virtualizarr_hdf4`.
 
     Raises
     ------
     ImportError
         If what it needs is not installed.
     """
-    if format_of_parser(parser) is HDF4:
-        from intarsia.scan.virtualizarr_hdf4 import mend  # zarr takes its time
-
-        mend()
+    name = {FITS: "fits", HDF4: "hdf4"}.get(format_of_parser(parser) or ZARR)
+    if name is not None:
+        importlib.import_module(f"intarsia.scan.virtualizarr_{name}").mend()
     if type(parser).__module__.partition(".")[0] == "virtual_tiff":
         codecs: Any = importlib.import_module("virtual_tiff.codecs")
         if not isinstance(codecs.Endian, EnumType):
