@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+from zarr.dtype import VariableLengthUTF8
 
 import intarsia
 from intarsia.errors import ChunkError, FormatError, SourceChanged, UnsupportedVariable
@@ -323,6 +324,18 @@ def test_strings(tmp_path: Path) -> None:
             path, zarr_format=version, encoding={"s": {"chunks": (3,)}}, consolidated=False
         )
         same(path)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_string_without_dimensions_keeps_its_type(tmp_path: Path, version: Any) -> None:
+    path = tmp_path / "a.zarr"
+    named = {"attributes": {"_ARRAY_DIMENSIONS": []}} if version == 2 else {}
+    array = zarr.create_group(path, zarr_format=version).create_array(
+        "s", shape=(), dtype=VariableLengthUTF8(), **named
+    )
+    array[...] = "weiß"
+    same(path)
+    same(path, decode_cf=False)
 
 
 def test_a_broken_chunk_of_strings_is_told_with_its_file(tmp_path: Path) -> None:

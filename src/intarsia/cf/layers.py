@@ -51,9 +51,12 @@ class _Memory(BackendArray):
         self.dtype = dtype  # may have metadata that `values` has lost
 
     def __getitem__(self, key: ExplicitIndexer) -> npt.NDArray[Any]:
-        return explicit_indexing_adapter(
+        values: Any = explicit_indexing_adapter(
             key, self.shape, IndexingSupport.BASIC, self.values.__getitem__
         )
+        if self.values.dtype.kind == "T" and isinstance(values, str):  # its only one, as in Zarr
+            values = np.asarray(values, self.values.dtype)
+        return values
 
 
 def undecoded(name: str, raw: RawVariable) -> xr.Variable:

@@ -116,7 +116,11 @@ class Comparison:
 
     def run(self) -> Outcome:
         """Compare."""
-        segments = self.referred.placed.of(self.number)
+        cases = self.referred.array.segments.cases
+        segments = [
+            self.original.arranged(segment, cases[segment.case].encoding.filters)
+            for segment in self.referred.placed.of(self.number)
+        ]
         usable: list[tuple[Segment, str, Array]] = []
         names = [self._name(segment) for segment in segments]
         known = set(filter(None, names))

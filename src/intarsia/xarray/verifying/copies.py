@@ -95,8 +95,8 @@ def compare_copy(copied: Copied, original: Original) -> Part | str:
     for axis, dim in enumerate(copied.dims):
         if dim not in variable.dims:
             values = np.expand_dims(values, axis)
-    theirs = np.broadcast_to(values[np.ix_(*kept)], [len(part) for part in where])
-    mine = copied.values[np.ix_(*where)]
+    theirs = np.broadcast_to(values[(*np.ix_(*kept), ...)], [len(part) for part in where])
+    mine = np.asarray(copied.values)[(*np.ix_(*where), ...)]  # an array, also of one element
     try:
         common = np.result_type(mine.dtype, theirs.dtype)
     except TypeError:

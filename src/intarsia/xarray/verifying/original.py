@@ -20,6 +20,7 @@ import xarray as xr
 
 from intarsia.array import VirtualArray
 from intarsia.codecs.hdf5_filters import plugins_loaded
+from intarsia.encoding import Codec
 from intarsia.errors import IntarsiaError, shown
 from intarsia.io.paths import is_url
 from intarsia.references import MISSING, STORED, Source
@@ -162,6 +163,18 @@ class Original:
             found = variable is not None and variable.ndim <= 1
             self._labels[name] = self.read(name) if found else None
         return self._labels[name]
+
+    def arranged(self, segment: Segment, filters: Sequence[Codec]) -> Segment:
+        """The segment with the dimensions of its source as a variable here has them.
+
+        Parameters
+        ----------
+        segment
+            As the bytes are stored.
+        filters
+            What they are decoded with.
+        """
+        return segment
 
     def shifts(self, segment: Segment, name: str) -> tuple[list[Array], str]:
         """What may have to be added to a segment's indices, for those in a variable here.
@@ -349,5 +362,5 @@ def quietly() -> Generator[None]:
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in native byte order; compounds stay as they are."""
-    return dtype if dtype.fields else dtype.newbyteorder("=")
+    """The type in native byte order; compounds, and strings of any length, stay as they are."""
+    return dtype if dtype.fields or dtype.kind == "T" else dtype.newbyteorder("=")

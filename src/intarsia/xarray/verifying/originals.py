@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from intarsia.access import Access
+from intarsia.encoding import Codec
 from intarsia.errors import SourceError, SourceMissing
 from intarsia.io.paths import is_url
 from intarsia.references import Source
@@ -83,12 +84,24 @@ class OriginalChunk(Original):
         Which one it is.
     opened
         The group.
+    axes
+        Dimension of the array that each dimension of what is stored is.
     """
 
-    def __init__(self, source: Source, chunk: Chunk, opened: Opened) -> None:
+    def __init__(
+        self, source: Source, chunk: Chunk, opened: Opened, axes: tuple[int, ...] | None
+    ) -> None:
         super().__init__(source, opened.dataset, chunk.group)
         self._chunk = chunk
+        self._axes = axes
         self._labels = opened.labels
+
+    def arranged(self, segment: Segment, filters: Sequence[Codec]) -> Segment:
+        """See `Original`."""
+        whole = any(codec.name == "zarr" for codec in filters)  # which undoes the order, too
+        if self._axes is None or whole or len(self._axes) != len(segment.size):
+            return segment
+        return segment.arranged(self._axes)
 
     def shifts(self, segment: Segment, name: str) -> tuple[list[Array], str]:
         """Where the segment's part of the array begins in it.
@@ -135,6 +148,7 @@ class Originals:
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
+        self._axes: dict[str, tuple[int, ...] | None] = {}
         self._last: tuple[tuple[Any, ...], Opened] | None = None
         self._seen: set[tuple[str, str, int]] = set()
 
@@ -152,7 +166,9 @@ class Originals:
             with original(source) as one:
                 yield one
         else:
-            yield OriginalChunk(source, chunk, self._group(source, chunk))
+            opened = self._group(source, chunk)
+            axes = self._axes_of(f"{chunk.group}/{chunk.name}", source.access)
+            yield OriginalChunk(source, chunk, opened, axes)
 
     def is_new(self, one: Original, number: int) -> bool:
         """Whether a copied variable was not yet compared with what a source is opened from.
@@ -199,6 +215,15 @@ class Originals:
             found = self._kinds[folder] = _kind(folder, access)
         return found
 
+    def _axes_of(self, folder: str, access: Access | None) -> tuple[int, ...] | None:
+        if folder not in self._axes:
+            try:
+                self._axes[folder] = _axes(folder, access)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                reason = f"the metadata of {folder} make no sense: {said(error, folder)}"
+                raise Unreadable(reason) from error
+        return self._axes[folder]
+
     def _group(self, source: Source, chunk: Chunk) -> Opened:
         key = (chunk.group, source.scan, source.access)
         if self._last is None or self._last[0] != key:
@@ -229,6 +254,23 @@ def _kind(folder: str, access: Access | None) -> str:
     if _text(f"{folder}/.zarray", access) is not None:
         return ARRAY
     return NEITHER if _text(f"{folder}/.zgroup", access) is None else GROUP
+
+
+def _axes(folder: str, access: Access | None) -> tuple[int, ...] | None:
+    """Dimensions of an array in the order of its chunks; None where it is the array's own."""
+    told: Any = json.loads(_text(f"{folder}/zarr.json", access) or b"{}")
+    if not told:
+        told = json.loads(_text(f"{folder}/.zarray", access) or b"{}")
+        return tuple(range(len(told["shape"])))[::-1] if told.get("order") == "F" else None
+    codecs: Any = told.get("codecs", ())
+    if [codec["name"] for codec in codecs] == ["sharding_indexed"]:
+        codecs = codecs[0]["configuration"]["codecs"]
+    axes = tuple(range(len(told["shape"])))
+    for codec in codecs:
+        if codec["name"] != "transpose":
+            break
+        axes = tuple(axes[n] for n in codec["configuration"]["order"])
+    return axes
 
 
 def _text(place: str, access: Access | None) -> bytes | None:

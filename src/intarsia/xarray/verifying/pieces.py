@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import prod
 from typing import Any
@@ -74,6 +74,18 @@ class Segment:
         fields = block.fields
         names = ("start", "shape", "axis", "first", "step", "size", "chunk")
         return cls(row, *(row[getattr(fields, name)] for name in names))
+
+    def arranged(self, axes: Sequence[int]) -> Segment:
+        """With the dimensions of its source in the order of an array that is stored transposed.
+
+        Parameters
+        ----------
+        axes
+            Dimension of the array that each dimension of the source is.
+        """
+        order = np.argsort(axes)
+        names = ("axis", "first", "step", "size", "chunk")
+        return replace(self, **{name: getattr(self, name)[order] for name in names})
 
     @property
     def case(self) -> int:
