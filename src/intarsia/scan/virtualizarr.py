@@ -31,6 +31,7 @@ from intarsia.scan.protocol import Scanned, ScannedVariable
 from intarsia.scan.tiff_images import AXIS, Cut, images, is_refused
 from intarsia.scan.virtualizarr_arrays import array_of
 from intarsia.scan.virtualizarr_described import Described, described
+from intarsia.scan.virtualizarr_dmrpp import completed
 from intarsia.scan.virtualizarr_fits import unscaled
 from intarsia.scan.virtualizarr_formats import (
     DMRPP,
@@ -226,6 +227,11 @@ class Parsed:
             with _located(self.place, name):
                 found[name] = self._described(array, inside, name)
                 _check_dims(found[name], sizes)
+        if self.format is DMRPP:
+            with _located(self.place, None):
+                found = completed(found, self.places, inside, dropped)
+                for one in found.values():
+                    _check_dims(one, sizes)
         sources = self.places.sources(choices)
         notes = [*self.notes, *self.places.notes()]
         variables: dict[str, ScannedVariable] = {}
@@ -263,7 +269,7 @@ class Parsed:
 
 
 @contextmanager
-def _located(place: str, name: str) -> Generator[None]:
+def _located(place: str, name: str | None) -> Generator[None]:
     """Errors in here are about this variable; those of metadata that make no sense, too."""
     try:
         yield
