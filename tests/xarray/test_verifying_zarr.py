@@ -169,7 +169,8 @@ def test_texts_without_dimensions(tmp_path: Path, version: Any) -> None:
     result = verify(store)
     assert result.ok, result
     assert {one.variable: one.compared for one in result.variables} == {
-        **{"s": 1, "n": 2},
+        "s": 1,
+        "n": 2,
         **({"b": 1} if version == 2 else {}),
     }
 
