@@ -31,6 +31,7 @@ KINDS = {
     "WrongLength": "wrong-length",
     "UnsupportedError": "unsupported",
     "UnsupportedVariable": "unsupported-variable",
+    "MissingPackage": "missing-package",
     "ConflictError": "conflict",
     "CombineConflict": "combine-conflict",
     "AlignmentConflict": "alignment-conflict",

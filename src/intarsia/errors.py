@@ -17,7 +17,8 @@ The tree is grouped by what a handler can do about it::
     │   ├── ChecksumMismatch         "checksum-mismatch"
     │   └── WrongLength              "wrong-length"         decodes to another number of bytes
     ├── UnsupportedError             "unsupported"          sound, but beyond Intarsia
-    │   └── UnsupportedVariable      "unsupported-variable"
+    │   ├── UnsupportedVariable      "unsupported-variable"
+    │   └── MissingPackage           "missing-package"      (also an ImportError)
     ├── ConflictError (ValueError)   "conflict"             sources disagree
     │   ├── CombineConflict          "combine-conflict"     attributes, calendars, dtypes, ...
     │   └── AlignmentConflict        "alignment-conflict"   coordinates
@@ -58,6 +59,7 @@ __all__ = [
     "CorruptStore",
     "FormatError",
     "IntarsiaError",
+    "MissingPackage",
     "NotAFile",
     "NotAStore",
     "NotHDF5",
@@ -280,6 +282,12 @@ class UnsupportedVariable(UnsupportedError):
     kind = "unsupported-variable"
 
 
+class MissingPackage(UnsupportedError, ImportError):
+    """It takes a package that is not installed; the remedy is the command that installs it."""
+
+    kind = "missing-package"
+
+
 class ConflictError(IntarsiaError, ValueError):
     """Sources disagree in what has to be the same.
 
@@ -445,7 +453,7 @@ def _short(value: object) -> str:
 
 def _rebuild(cls: type[IntarsiaError], args: tuple[Any, ...]) -> IntarsiaError:
     # of the bases that are built in, the one that decides how an instance is laid out
-    base = OSError if issubclass(cls, OSError) else Exception
+    base = next((one for one in (OSError, ImportError) if issubclass(cls, one)), Exception)
     error: IntarsiaError = base.__new__(cls)  # pyright: ignore[reportAssignmentType]
     error.args = args
     return error

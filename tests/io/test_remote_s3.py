@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from intarsia.errors import (
     IntarsiaError,
+    MissingPackage,
     NotAFile,
     SourceMissing,
     SourceUnreadable,
@@ -143,6 +145,25 @@ def test_credentials_that_a_program_tells(
     head(url, access_of(url, {"endpoint": s3.endpoint, **agent}), 5)
     assert "ofprogram/" in s3.requests[0].headers["authorization"]
     assert "/sa-east-1/" in s3.requests[0].headers["authorization"]
+
+
+def test_without_what_understands_a_profile(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = s3.put("bucket/sso.nc", DATA)
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    (tmp_path / "config").write_text(
+        "[profile sso]\nsso_session = lab\n[profile role]\nrole_arn = arn:x\n"
+    )
+    for number, name in enumerate(("sso", "role")):
+        told = {"endpoint": s3.endpoint, "profile": name, "user_agent": f"without {number}"}
+        with pytest.raises(MissingPackage, match=r"understood by boto3.*sso\.nc; pip install"):
+            head(url, access_of(url, told), 5)
+        monkeypatch.setenv("AWS_PROFILE", name)
+        with pytest.raises(MissingPackage, match="boto3"):
+            head(url, access_of(url, {**told, "profile": None}), 5)
+    assert not s3.requests[1:]
 
 
 @pytest.mark.usefixtures("impatient")

@@ -266,8 +266,10 @@ def test_without_dask(tmp_path: Path) -> None:
         with xr.open_dataset(sys.argv[1] + "/out.nc", engine="h5netcdf") as saved:
             same(saved.v.variable.load(), made.plain[0].v.variable)
         for data in (made.virtual[0], made.plain[0], made.plain[0].step):
-            with pytest.raises(ImportError, match="chunks need dask"):
+            with pytest.raises(ImportError, match="chunks need dask") as error:
                 data.chunk(time=2)
+            assert error.value.kind == "missing-package"
+            assert "pip install 'intarsia[dask]'" in str(error.value)
         print("done")
     """
     told = subprocess.run(

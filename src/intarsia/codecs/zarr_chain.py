@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from intarsia.codecs.tiff import FLOATPRED, floats, unchunky, undelta
 from intarsia.codecs.zarr_bounds import PICTURES, bounded, pictured
+from intarsia.codecs.zarr_names import IMAGECODECS
 from intarsia.encoding import Codec
 from intarsia.errors import ChunkError, CorruptChunk, UnsupportedVariable, WrongLength
 from intarsia.forks import after_fork
@@ -230,7 +231,9 @@ def _of_zarr(
         text = next(iter(str(error).splitlines()), "")
         raise UnsupportedVariable(
             f"the Zarr codec {name!r} is not to be had ({type(error).__name__}: {text})",
-            remedy="install the package that has it (imagecodecs-numcodecs, numcodecs, ...)",
+            remedy="pip install 'intarsia[formats]'"
+            if name.startswith(IMAGECODECS)
+            else "install the package that has it",
         ) from error
 
 

@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from intarsia.access import Access
-from intarsia.errors import SourceUnreadable, UnsupportedError
+from intarsia.errors import MissingPackage, SourceUnreadable, UnsupportedError
 from intarsia.forks import after_fork
 from intarsia.io.access import family_of
 from intarsia.io.options import CLIENT, HEADER
@@ -80,7 +80,7 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
     Raises
     ------
     UnsupportedError
-        If nothing reads such URLs.
+        If nothing reads such URLs, or what does is not installed.
     SourceUnreadable
         If the options say what can't be.
     """
@@ -139,7 +139,7 @@ def _made(root: str, access: Access | None, url: str) -> Any:
     try:  # takes its time
         from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
     except ImportError:
-        raise UnsupportedError(
+        raise MissingPackage(
             "what is behind a network is read by obstore, which is not installed",
             url=url,
             remedy="pip install 'intarsia[remote]'",
@@ -194,8 +194,8 @@ def _made(root: str, access: Access | None, url: str) -> Any:
         if "@" in name:
             return AzureStore.from_url(root, config=config, **common)
         return AzureStore(name, config=config, **common)
-    except UnsupportedError:
-        raise
+    except UnsupportedError as error:
+        raise error.located(url=url) from None
     except Exception as error:  # noqa: BLE001 - they have no common base; the text may tell secrets
         kind = type(error).__name__
     raise SourceUnreadable(
@@ -243,7 +243,14 @@ def _with_profile(told: Mapping[str, Any]) -> tuple[Any, Any]:
         if "aws_session_token" in written:
             config["session_token"] = written["aws_session_token"]
         return config, None
-    return config, _boto3(profile) if written or profile else None
+    if not written and not profile:
+        return config, None
+    indirect = profile is not None or any(key.startswith(INDIRECT) for key in written)
+    return config, _boto3(profile, needed=indirect)
+
+
+INDIRECT = ("sso_", "role_arn", "credential_", "source_profile", "web_identity_", "login_session")
+"""How what a profile says begins, where it says another way to get keys."""
 
 
 def _profile(name: str) -> dict[str, str]:
@@ -264,12 +271,24 @@ def _profile(name: str) -> dict[str, str]:
     return found
 
 
-def _boto3(profile: str | None) -> Any:
-    """A provider of credentials, where boto3 is installed and knows some."""
+def _boto3(profile: str | None, *, needed: bool) -> Any:
+    """A provider of credentials, where boto3 is installed and knows some.
+
+    Raises
+    ------
+    MissingPackage
+        If nothing else can tell them, and it is not installed.
+    """
     try:
         import boto3  # pyright: ignore[reportMissingTypeStubs]
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
-        return None
+        if not needed:
+            return None
+        raise MissingPackage(
+            "there are no keys in the AWS profile, and what else it says is understood by boto3, "
+            "which is not installed",
+            remedy="pip install boto3",
+        ) from None
     session = boto3.Session(profile_name=profile)
     return Boto3CredentialProvider(session) if session.get_credentials() is not None else None

@@ -15,7 +15,7 @@ from enum import Enum, EnumType
 from itertools import islice
 from typing import Any
 
-from intarsia.errors import UnsupportedError
+from intarsia.errors import MissingPackage, UnsupportedError
 from intarsia.io.files import listing
 from intarsia.io.paths import is_url
 
@@ -193,7 +193,7 @@ def default_parser(found: Format, place: str, group: str | None) -> Callable[...
 
     Raises
     ------
-    UnsupportedError
+    MissingPackage
         If its package is not installed, naming it.
     """
     options = dict(found.options)
@@ -232,11 +232,11 @@ class _Endian(Enum):
     big = "big"
 
 
-def lacking(found: Format | None, place: str, error: ImportError) -> UnsupportedError:
+def lacking(found: Format | None, place: str, error: ImportError) -> MissingPackage:
     """The error that names what has to be installed."""
     what = f"the parser for {found.name}" if found else "its parser"
     package = found.package if found else (error.name or "what it imports")
-    return UnsupportedError(
+    return MissingPackage(
         f"{what} needs a package that is not installed ({error.name or error})",
         url=place,
         remedy=f"pip install {' '.join(repr(name) for name in package.split())}",

@@ -18,6 +18,7 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 from intarsia.array import LazyArray, LazyKey, VirtualArray, load_together
 from intarsia.array.keys import is_array, is_list, is_tuple
+from intarsia.errors import MissingPackage
 from intarsia.progress import track
 
 
@@ -218,14 +219,14 @@ def _dask() -> Any:
 
     Raises
     ------
-    ImportError
+    MissingPackage
         If dask is not installed.
     """
     try:
         import dask.array
     except ImportError as error:
-        raise ImportError(
-            "chunks need dask, which is not installed: pip install 'intarsia[dask]'"
+        raise MissingPackage(
+            "chunks need dask, which is not installed", remedy="pip install 'intarsia[dask]'"
         ) from error
     return dask.array
 

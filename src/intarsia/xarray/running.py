@@ -15,7 +15,7 @@ from uuid import uuid4
 import xarray as xr
 
 from intarsia.array import VirtualArray
-from intarsia.errors import CorruptFile, IntarsiaError, SourceUnreadable
+from intarsia.errors import CorruptFile, IntarsiaError, MissingPackage, SourceUnreadable
 from intarsia.io.ahead import ahead
 from intarsia.io.held import holding
 from intarsia.xarray.batches import Batch, count, pack
@@ -92,8 +92,9 @@ def _current_client() -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ValueError(
-            "parallel='dask' needs dask.distributed, which is not installed"
+        raise MissingPackage(
+            "parallel='dask' needs dask.distributed, which is not installed",
+            remedy="pip install 'intarsia[dask]'",
         ) from error
     try:
         return cast("Any", Client).current()
