@@ -139,6 +139,17 @@ def test_a_reference_that_is_none_is_never_fill(tmp_path: Path, value: Any, said
         ds.load()
 
 
+def test_only_reading_is_refused_of_texts_that_can_not_be_had(tmp_path: Path) -> None:
+    folder = tmp_path / "a.zarr"
+    zarr_of(folder, 3, np.array(["a", "b"], zarr.dtype.VariableLengthUTF8().to_native_dtype()))
+    (key,) = chunk_keys(folder)
+    refs = saved(references(folder) | {key: ["http://127.0.0.1:9/a"]}, tmp_path / "refs.json")
+    ds = intarsia.open_dataset(refs)
+    assert ds.v.shape == (2,)
+    with pytest.raises(UnsupportedError, match="of which no size is known"):
+        ds.load()
+
+
 @pytest.mark.parametrize("key", ["v/1/0", "v/1", "v/0.0.0", "v/c/1/0"])
 def test_chunks_under_other_keys_are_not_taken_for_unwritten(tmp_path: Path, key: str) -> None:
     ds = intarsia.open_dataset(refs_of_one(tmp_path, **{key: ["/a", 0, 32]}))

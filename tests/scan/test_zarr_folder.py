@@ -18,7 +18,13 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, Zstd
 from zarr.dtype import VariableLengthUTF8
 
 import intarsia
-from intarsia.errors import ChunkError, FormatError, SourceChanged, UnsupportedVariable
+from intarsia.errors import (
+    ChunkError,
+    FormatError,
+    SourceChanged,
+    UnsupportedVariable,
+    UpstreamFault,
+)
 from intarsia.io.fetch import observe
 from intarsia.scan.virtualizarr import scan
 from intarsia.testing.scan import ScanContract
@@ -336,6 +342,25 @@ def test_a_string_without_dimensions_keeps_its_type(tmp_path: Path, version: Any
     array[...] = "weiß"
     same(path)
     same(path, decode_cf=False)
+
+
+@pytest.mark.parametrize("compressor", [numcodecs.Zlib(), numcodecs.LZ4()], ids=["zlib", "lz4"])
+@pytest.mark.parametrize("written", [True, False])
+def test_what_xarray_masks_wrongly_is_refused_however_it_is_stored(
+    tmp_path: Path, compressor: Any, written: bool
+) -> None:
+    """xarray swaps the bytes of the fill of big-endian data that are ``_Unsigned``."""
+    path = tmp_path / "a.zarr"
+    attrs = {"_ARRAY_DIMENSIONS": ["x"], "_Unsigned": "true"}
+    array = zarr.create_group(path, zarr_format=2).create_array(
+        "v", shape=(3,), dtype=">i4", fill_value=7, compressors=compressor, attributes=attrs
+    )
+    if written:
+        array[...] = [7, 1, 2]
+    same(path, mask_and_scale=False)
+    ds = intarsia.open_dataset(path)
+    with pytest.raises(UpstreamFault, match="byte-swaps the _FillValue"):
+        ds.load()
 
 
 def test_a_broken_chunk_of_strings_is_told_with_its_file(tmp_path: Path) -> None:

@@ -67,9 +67,10 @@ def coding_of(
     found = _native(named, dtype, chunks)
     if found is not None:
         return found
-    little = dtype.newbyteorder("<")
-    whole = zarr_filter([dict(codec) for codec in codecs], chunks, little)
-    return Coding(tuple(range(len(chunks))), little, (whole,))
+    # not always that of the bytes, but what xarray's store gives: decoding can depend on it
+    stored = dtype if dtype.byteorder == ">" else dtype.newbyteorder("<")
+    whole = zarr_filter([dict(codec) for codec in codecs], chunks, stored)
+    return Coding(tuple(range(len(chunks))), stored, (whole,))
 
 
 def sharding_of(codecs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

@@ -121,7 +121,8 @@ def refusing(
     """A virtual array of the right shape and type that raises when it is read."""
     refusal = Codec.make("refused", kind=kind, reason=data.reason, remedy=data.remedy)
     if data.dtype.hasobject:
-        steps = (Codec.make("cast", dtype=data.dtype.str),)
+        # text of NumPy's newer type has no name that a reference could keep
+        steps = (Codec.make("cast", dtype="|O" if data.dtype.kind == "T" else data.dtype.str),)
         encoding = Encoding((refusal,), np.dtype("V1"), steps)
     else:
         encoding = Encoding((refusal,), data.dtype)
