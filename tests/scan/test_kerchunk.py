@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import shutil
+import traceback
 import warnings
 import zipfile
 from itertools import product
@@ -339,3 +340,29 @@ def test_an_array_whose_metadata_are_lost_in_a_zip_file(tmp_path: Path, version:
     assert set(intarsia.open_dataset(tmp_path / "whole.zip").variables) == {"v", "w"}
     with pytest.raises(FormatError, match=r"no array that it is of.*lost\.zip"):
         intarsia.open_dataset(tmp_path / "lost.zip")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [["{}", -1, 48], ["{}", 0], ["{}", "a", 1], ["{{{{u}}}}{}{{%", 0, 48], ["{}", 0, 48]],
+)
+def test_what_lets_one_in_is_not_told(tmp_path: Path, told: Any) -> None:
+    """URLs in references may be signed, and errors about them are read by others."""
+    url = "https://me:s3cret@127.0.0.1:9/a.nc?sig=s3cret"
+    refs = zarray_refs()
+    refs["v/0"] = [told[0].format(url), *told[1:]]
+    path = tmp_path / "refs.json"
+    path.write_text(json.dumps({"version": 1, "refs": refs, "templates": {"u": ""}}))
+    with pytest.raises(IntarsiaError) as error:
+        intarsia.open_dataset(path, mask_and_scale=False).load()
+    said = "".join(traceback.format_exception(error.value))
+    assert "s3cret" not in said
+    assert "refs.json" in said or "127.0.0.1:9/a.nc" in said
+
+
+def zarray_refs() -> dict[str, Any]:
+    array = {"zarr_format": 2, "shape": [12], "chunks": [12], "dtype": "<i4", "order": "C"}
+    array |= {"fill_value": None, "filters": None, "compressor": None}
+    attrs = json.dumps({"_ARRAY_DIMENSIONS": ["x"]})
+    group = json.dumps({"zarr_format": 2})
+    return {".zgroup": group, "v/.zarray": json.dumps(array), "v/.zattrs": attrs}

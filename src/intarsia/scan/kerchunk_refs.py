@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from intarsia.errors import FormatError, UnsupportedError
+from intarsia.errors import FormatError, UnsupportedError, shown
 from intarsia.io.files import opened_file
 from intarsia.io.paths import is_url
 from intarsia.scan.kerchunk_parquet import parquet_refs
@@ -125,7 +125,7 @@ class References:
         if isinstance(value, dict):  # as some have metadata in memory
             return json.dumps(value).encode()
         if not isinstance(value, str):
-            raise FormatError(f"the reference {key} is {str(value)[:100]}, and no text")
+            raise FormatError(f"the reference {key} is {_short(value)}, and no text")
         if not value.startswith("base64:"):
             return value.encode()
         try:
@@ -147,17 +147,25 @@ def _without_group(key: str, data: bytes) -> bytes:
     return json.dumps({**told, "_ARRAY_DIMENSIONS": names}).encode()
 
 
+def _short(value: Any) -> str:
+    """A reference, or what stands in place of one, as it may be told."""
+    if isinstance(value, list | tuple):
+        parts = cast("Sequence[Any]", value)[:4]
+        value = [shown(part) if isinstance(part, str) else part for part in parts]
+    return repr(shown(value) if isinstance(value, str) else value)[:100]
+
+
 def _piece(key: str, value: Sequence[Any]) -> tuple[Any, ...]:
     """Path of a reference; and, where it is to a piece of the file, offset and length."""
     path, *rest = value or ("",)
     numbers = all(isinstance(n, int) and 0 <= n < 1 << 63 for n in rest)
     if not isinstance(path, str) or not path or len(rest) not in (0, 2) or not numbers:
-        raise FormatError(f"the reference {key} is {str(value)[:100]}")
+        raise FormatError(f"the reference {key} is {_short(value)}")
     if rest and not rest[1]:
         raise FormatError(f"the reference {key} is to no bytes: a chunk is never empty")
     if not is_url(path) and not path.startswith("/"):
         raise UnsupportedError(
-            f"its references lead to {path[:100]!r}, which is relative to what they don't say",
+            f"its references lead to {_short(path)}, which is relative to what they don't say",
             remedy="write them with absolute paths or URLs, or say where the files are, with "
             "parser=virtualizarr.parsers.KerchunkJSONParser(fs_root='file:///folder/')",
         )
@@ -219,7 +227,7 @@ def _written_out(refs: dict[str, Any], templates: Any, places: Places) -> Iterat
             rest = TEMPLATE.sub("", url)
             more = ("{{", "{%", "{#") if rest == url else "{}"
             if any(one in rest for one in more):
-                raise _not_plain(f"the URL {url[:100]!r}, which has more than names", places)
+                raise _not_plain(f"the URL {_short(url)}, which has more than names", places)
             urls[url] = TEMPLATE.sub(text_of, url)
         yield key, [urls[url], *cast("list[Any]", value)[1:]]
 
