@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,15 @@ import pytest
 import xarray as xr
 
 import intarsia
+from intarsia import progress
 from intarsia.array import VirtualArray
 from intarsia.errors import CorruptFile, IntarsiaError, NotAFile, NotHDF5, SourceUnreadable
-from intarsia.xarray import processes
+from intarsia.xarray import pile, processes
 from intarsia.xarray.batches import observe
 from intarsia.xarray.pile import open_pile
 from intarsia.xarray.processes import WorkerDied, Workers
 from tests.compare import assert_identical
+from tests.test_progress import Terminal
 from tests.xarray.many import many_files
 
 NESTED = {"combine": "nested", "concat_dim": "time"}
@@ -198,6 +202,59 @@ def test_errors_that_are_none_of_ours_name_the_file(files: list[str]) -> None:
     with pytest.raises(RuntimeError, match="a bug") as caught:
         opened(files, open_one=failing, parallel=1)
     assert caught.value.__notes__ == [f"while {files[0]} was opened"]
+
+
+def once(path: str) -> xr.Dataset:
+    """Opens files, but the process that has the third of them ends, the first time."""
+    marker = Path(path + ".tried")
+    if path.endswith("2.nc") and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return intarsia.open_dataset(path)
+
+
+def test_what_a_process_had_when_it_died_is_tried_again(tmp_path: Path) -> None:
+    files = many_files(tmp_path, 6, fields=1)
+    found = opened(files, open_one=once, parallel=2)
+    assert Path(files[2] + ".tried").exists()
+    assert found.paths == files
+    assert found.skipped == []
+    for path, ds in zip(files, found.datasets, strict=True):
+        assert_identical(ds, xr.load_dataset(path, engine="h5netcdf"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cluster_tries_again_too(tmp_path: Path) -> None:
+    from dask.distributed import Client, LocalCluster
+
+    files = many_files(tmp_path, 6, fields=1)
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        found = opened(files, open_one=once, parallel=client)
+    assert Path(files[2] + ".tried").exists()
+    assert found.paths == files
+
+
+@pytest.mark.parametrize("parallel", [None, 1])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel: Any, terminal: bool
+) -> None:
+    files = many_files(tmp_path, 5, fields=1)
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    monkeypatch.setattr(pile, "track", partial(progress.track, delay=0.0))
+    intarsia.open_mfdataset(files, parallel=parallel, **NESTED)
+    drawn = screen.getvalue()
+    assert ("scanning [" in drawn and "100 % of 5 files" in drawn) == terminal
+    assert terminal or drawn == ""
 
 
 @pytest.mark.slow
