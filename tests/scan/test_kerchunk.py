@@ -140,6 +140,19 @@ def test_a_reference_that_is_none_is_never_fill(tmp_path: Path, value: Any, said
         ds.load()
 
 
+def test_a_dimension_without_name_has_none_in_a_group_either(tmp_path: Path) -> None:
+    folder = tmp_path / "a.zarr"
+    group = zarr.open_group(folder, mode="w", zarr_format=2)
+    for base in ("", "in/"):
+        attrs = {"_ARRAY_DIMENSIONS": [None]}
+        group.create_array(f"{base}v", shape=(2,), dtype="i4", attributes=attrs)[...] = [1, 2]
+    refs = saved(references(folder), tmp_path / "refs.json")
+    for name in (None, "in"):
+        ds = intarsia.open_dataset(refs, group=name)
+        with xr.open_zarr(folder, group=name, consolidated=False, chunks=None) as theirs:
+            assert_identical(ds, theirs.load())
+
+
 def test_only_reading_is_refused_of_texts_that_can_not_be_had(tmp_path: Path) -> None:
     folder = tmp_path / "a.zarr"
     zarr_of(folder, 3, np.array(["a", "b"], zarr.dtype.VariableLengthUTF8().to_native_dtype()))

@@ -143,7 +143,10 @@ def _without_group(key: str, data: bytes) -> bytes:
     dims: Any = told.get("_ARRAY_DIMENSIONS") if isinstance(told, dict) else None
     if not isinstance(dims, list):
         return data
-    names = [str(dim).removeprefix(f"{group}/") for dim in cast("list[Any]", dims)]
+    names = [
+        dim.removeprefix(f"{group}/") if isinstance(dim, str) else dim
+        for dim in cast("list[Any]", dims)
+    ]
     return json.dumps({**told, "_ARRAY_DIMENSIONS": names}).encode()
 
 
