@@ -145,6 +145,7 @@ def test_notes_say_what_a_manifest_cant(tmp_path: Path) -> None:
     report = " ".join(str(intarsia.from_virtualizarr(vds).intarsia.report()).split())
     assert "pinned as they are now" in report
     assert "filters that single chunks skipped" in report
+    assert "DMR++, FITS and HDF4 say wrongly" in report
 
 
 def test_files_that_changed_or_went(tmp_path: Path) -> None:

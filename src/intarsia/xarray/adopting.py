@@ -41,7 +41,9 @@ PINS = (
 UNTOLD = (
     "adopted from VirtualiZarr: what its manifests can't tell is lost: filters that single chunks "
     "skipped, compact, external and virtual layouts (which read as fill), and scales, offsets, "
-    "fills and units that differed between files that were combined; opening the files with "
+    "fills and units that differed between files that were combined; and what its parsers of "
+    "DMR++, FITS and HDF4 say wrongly (byte orders, numbers without dimensions, compressed images) "
+    "can't be seen; opening the files with "
     "Intarsia keeps them"
 )
 
