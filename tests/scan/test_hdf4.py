@@ -66,8 +66,14 @@ def test_attributes_too(path: Path, tmp_path: Path) -> None:
 def test_a_parser_that_is_given_is_mended_too(path: Path) -> None:
     from virtualizarr.parsers import HDF4Parser
 
-    ds = intarsia.open_dataset(path, parser=HDF4Parser())
-    np.testing.assert_array_equal(ds.f8.values, VALUES / 4)
+    class Derived(HDF4Parser):
+        pass
+
+    for parser in (HDF4Parser(), Derived()):
+        ds = intarsia.open_dataset(path, parser=parser)
+        np.testing.assert_array_equal(ds.f8.values, VALUES / 4)
+        with pytest.raises(UnsupportedVariable, match="never written"):
+            ds.holes.load()
 
 
 def test_what_was_never_written_is_refused(path: Path) -> None:

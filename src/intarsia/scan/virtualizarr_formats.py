@@ -175,15 +175,10 @@ def _holds_tables(folder: str) -> bool:
 
 
 def format_of_parser(parser: Any) -> Format | None:
-    """The format that one of the parsers that are known reads."""
-    name = type(parser).__name__
-    module = type(parser).__module__.partition(".")[0]
+    """The format that one of the parsers that are known reads, or what is derived of one."""
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(parser).__mro__}
     return next(
-        (
-            found
-            for found in FORMATS
-            if found.parser == name and module == found.module.partition(".")[0]
-        ),
+        (found for found in FORMATS if (found.module.partition(".")[0], found.parser) in kinds),
         None,
     )
 
