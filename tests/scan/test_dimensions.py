@@ -279,3 +279,26 @@ def test_longer_than_its_dimensions(tmp_path, rank):
     rest = intarsia.open_dataset(path, group="g", phony_dims="access", unsupported="skip")
     assert list(rest.variables) == ["right"]
     assert rest["right"] == 7
+
+
+@pytest.mark.parametrize("length", [2, 4])
+@pytest.mark.parametrize(
+    "dtype", [h5py.string_dtype(), [("a", "i4")], "V3"], ids=["text", "compound", "opaque"]
+)
+def test_what_is_copied_has_the_lengths_of_its_dimensions(tmp_path, dtype, length):
+    """h5netcdf fills up numbers only: of others it gives as many as there are."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(3)
+        file["x"].make_scale("x")
+        file["w"] = np.arange(3)
+        file.create_dataset("v", (length,), dtype)
+        for name in "vw":
+            file[name].dims[0].attach_scale(file["x"])
+    said = "longer than its dimensions" if length == 4 else "does not fill up to its dimensions"
+    ds = intarsia.open_dataset(path)
+    assert ds.w.values.tolist() == [0, 1, 2]
+    with pytest.raises(UnsupportedVariable, match=f"{said}.*drop_variables"):
+        ds.v.load()
+    for what in ({"unsupported": "skip"}, {"drop_variables": "v"}):
+        assert list(intarsia.open_dataset(path, **what).data_vars) == ["w"]

@@ -243,9 +243,16 @@ class _Scan:
             raise Unreferable("a datatype that NumPy has no equivalent for", readable=False)
         if element.dtype.subdtype is not None:
             raise Unreferable("an array datatype, which xarray can't represent", readable=False)
+        remedy = "drop it with drop_variables= or unsupported='skip'"
         if element.is_list and not shape:
             reason = "a single list of variable length, which xarray can't represent"
-            remedy = "drop it with drop_variables= or unsupported='skip'"
+            raise Unreferable(reason, remedy, readable=False)
+        if len(dataset.shape) != len(shape):
+            reason = f"dimensions that do not fit: the dataset has the shape {dataset.shape}"
+            raise Unreferable(reason, remedy, readable=False)
+        if any(length > size for length, size in zip(dataset.shape, shape, strict=True)):
+            # h5netcdf says the shape of the dimensions, and gives more values than that
+            reason = f"a shape of {dataset.shape}, which is longer than its dimensions, {shape}"
             raise Unreferable(reason, remedy, readable=False)
         stored = self._stored(dataset, element)
         require_reachable(stored.file, stored.creation)
@@ -253,15 +260,6 @@ class _Scan:
             placed = place_virtual(self._files, stored, name)
         else:
             placed = place(self._files, stored, name)
-        if len(dataset.shape) != len(shape):
-            raise Unreferable(
-                f"dimensions that do not fit: the dataset has the shape {dataset.shape}"
-            )
-        if any(length > size for length, size in zip(dataset.shape, shape, strict=True)):
-            # h5netcdf says the shape of the dimensions, and gives more values than that
-            reason = f"a shape of {dataset.shape}, which is longer than its dimensions, {shape}"
-            remedy = "drop it with drop_variables= or unsupported='skip'"
-            raise Unreferable(reason, remedy, readable=False)
         return placed
 
     def _stored(self, dataset: Dataset, element: ElementType) -> Stored:
@@ -276,6 +274,13 @@ class _Scan:
         shape: tuple[int, ...],
         error: Unreferable,
     ) -> Loader:
+        if dataset.shape != shape and element.dtype.kind not in "fiu":
+            raise Unreferable(
+                f"{error.reason}: a shape of {dataset.shape}, which the library does not fill up "
+                f"to its dimensions, {shape}",
+                "drop it with drop_variables= or unsupported='skip'",
+                readable=False,
+            )
         source = self._file.source
         whole = f"{self._group.rstrip('/')}/{dataset.name}"
         plain = element.form != "other" or element.dtype.kind in "SUbc"
