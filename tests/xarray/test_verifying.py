@@ -294,6 +294,37 @@ def test_datasets_shorter_than_their_dimension(
             assert sample or result.variables[0].compared == dataset["w"].size
 
 
+@pytest.mark.parametrize("size", [4, 6])
+def test_datasets_of_which_nothing_was_written_and_half_is_there(tmp_path: Path, size: int) -> None:
+    with h5py.File(tmp_path / "w.h5", "w") as file:
+        file["x"] = np.arange(size)
+        file["x"].make_scale("x")
+        file.create_dataset("v", (size // 2, 3), "f4", chunks=(1, 3), maxshape=(None, None))
+        file["v"].dims[0].attach_scale(file["x"])
+        file["y"] = np.arange(3)
+        file["y"].make_scale("y")
+        file["v"].dims[1].attach_scale(file["y"])
+    for window in WINDOWS.values():
+        result = verify(intarsia.open_dataset(tmp_path / "w.h5").isel(x=window))
+        assert result.ok, result
+
+
+def test_what_the_library_does_not_fill_up_is_not_compared(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "w.h5", "w") as file:
+        file["x"] = np.arange(3)
+        file["x"].make_scale("x")
+        file["v"] = np.array([b"abc", b"d"])
+        file["w"] = np.arange(3.0)
+        for name in "vw":
+            file[name].dims[0].attach_scale(file["x"])
+    dataset = intarsia.open_dataset(tmp_path / "w.h5")
+    assert dataset.v.values.tolist() == [b"abc", b"d", b""]
+    dataset.intarsia.save(tmp_path / "w.intarsia")
+    result = verify(tmp_path / "w.intarsia")
+    assert [one.variable for one in result.uncompared] == ["v"]
+    assert "its shape is (3,), and gives (2,)" in result.uncompared[0].reason
+
+
 # -- faults ----------------------------------------------------------------------------------------
 
 

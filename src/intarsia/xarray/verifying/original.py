@@ -149,11 +149,15 @@ class Original:
             If the library can't give them.
         """
         variable = self._variables[name]
+        part = variable if key is None else variable[tuple(key)]
+        shape = part.shape
         try:
             with quietly():
-                values = np.asarray((variable if key is None else variable[tuple(key)]).values)
+                values = np.asarray(part.values)
         except Exception as error:  # whatever the library below raises
             raise Unreadable(f"xarray can't read it: {said(error, self.place)}") from error
+        if values.shape != shape:  # the library does not fill up all types
+            raise Unreadable(f"xarray says that its shape is {shape}, and gives {values.shape}")
         return values.astype(native(values.dtype), copy=False)
 
     def labels(self, name: str) -> Array | None:

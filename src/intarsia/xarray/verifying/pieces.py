@@ -171,7 +171,7 @@ class Segment:
         own = extent.shape[: len(shape)]  # characters that make a text have one dimension more
         goes_on, itself = own[axis] == after[axis], own == tuple(self.size.tolist())
         if goes_on and itself:  # of the same length: what was written is not the dataset itself
-            return [after] if extent.written else [none]
+            return [after] if extent.written else [none, after]
         if goes_on:
             return [after]
         return [none] if itself else []
