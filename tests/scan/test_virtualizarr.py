@@ -587,10 +587,22 @@ def test_what_a_manifest_of_fits_cant_say(tmp_path: Path) -> None:
         (fits.BinTableHDU.from_columns([column], name="V"), "'V' is a binary table"),
     ):
         fits.HDUList([fits.PrimaryHDU(image), made]).writeto(path, overwrite=True)
-        with pytest.raises(UnsupportedError, match=rf"{said}; .*skip_variables.*a\.fits"):
+        with pytest.raises(UnsupportedError, match=rf"{said}; drop_variables=.*a\.fits"):
             intarsia.open_dataset(path)
-        ds = intarsia.open_dataset(path, parser=FITSParser(skip_variables=["V"]))
-        assert ds.PRIMARY.values.tolist() == image.tolist()
+        for told in (
+            {"drop_variables": "V"},
+            {"drop_variables": ["V"], "parser": FITSParser()},
+            {"parser": FITSParser(skip_variables=["V"])},
+        ):
+            ds = intarsia.open_dataset(path, **told)
+            assert ds.PRIMARY.values.tolist() == image.tolist()
+        made.name = "W"
+        fits.HDUList([fits.PrimaryHDU(image), made]).writeto(path, overwrite=True)
+        parser = FITSParser(skip_variables=["W"])
+        with pytest.raises(UnsupportedError, match="'W' is"):
+            intarsia.open_dataset(path, drop_variables="V")
+        assert list(intarsia.open_dataset(path, parser=parser, drop_variables="V")) == ["PRIMARY"]
+        assert parser.skip_variables == ["W"]
 
 
 DMRPP = """<?xml version="1.0" encoding="ISO-8859-1"?>

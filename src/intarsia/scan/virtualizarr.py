@@ -19,17 +19,23 @@ from intarsia.codecs.zarr_chain import metadata_json, quietly
 from intarsia.errors import (
     FormatError,
     IntarsiaError,
-    SourceMissing,
     UnsupportedError,
 )
 from intarsia.io.access import Way
 from intarsia.io.files import opened_file
-from intarsia.io.paths import is_url
 from intarsia.references import Access, Source, Sources
 from intarsia.scan.kerchunk_refs import kerchunk_refs
 from intarsia.scan.protocol import Scanned, ScannedVariable
-from intarsia.scan.tiff_images import AXIS, Cut, images, is_refused
+from intarsia.scan.tiff_images import AXIS, Cut
 from intarsia.scan.virtualizarr_arrays import array_of
+from intarsia.scan.virtualizarr_calling import (
+    Parser,
+    called,
+    line_of,
+    notes_of,
+    told_as_ours,
+    without,
+)
 from intarsia.scan.virtualizarr_described import Described, described
 from intarsia.scan.virtualizarr_dmrpp import completed
 from intarsia.scan.virtualizarr_fits import unscaled
@@ -44,21 +50,14 @@ from intarsia.scan.virtualizarr_formats import (
     default_parser,
     folder_format,
     format_of_parser,
-    lacking,
-    mended,
 )
-from intarsia.scan.virtualizarr_hdf4 import NOTE, REMEDY, check_place, without_holes
-from intarsia.scan.virtualizarr_places import Places, url_of
+from intarsia.scan.virtualizarr_hdf4 import check_place, without_holes
+from intarsia.scan.virtualizarr_places import Places
 from intarsia.scan.virtualizarr_v2 import Version2, version_2
 from intarsia.scan.zarr_folder import FolderObjects, zarr_folder
 from intarsia.scan.zarr_groups import Objects, ZarrGroup, describe
 
 __all__ = ["adopt", "scan", "scan_groups"]
-
-BEYOND = ("which is not recognized", "Unrecognized datatype", "does not allow multiple")
-"""What virtual-tiff says of a TIFF that is sound."""
-
-type Parser = Callable[..., Any]
 
 
 def scan(
@@ -99,8 +98,9 @@ def scan(
     UnsupportedError
         A package is lacking, or the parser says that it can't do this.
     """
-    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims, deep=False)
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
+    places = Places(place, access, pinned)
+    parsed = _parsed(places, parser, found, group, phony_dims, dropped, deep=False)
     where = _parts(group)
     return parsed.group(where, parsed.find(where), dropped, choices)
 
@@ -124,8 +124,9 @@ def scan_groups(
     dict
         By absolute path, each group before those in it.
     """
-    parsed = _parsed(Places(place, access, pinned), parser, found, group, phony_dims, deep=True)
     dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables)
+    places = Places(place, access, pinned)
+    parsed = _parsed(places, parser, found, group, phony_dims, dropped, deep=True)
     top = _parts(group)
     return {
         "/" + "/".join(where): parsed.group(where, node, dropped, choices("/" + "/".join(where)))
@@ -277,7 +278,7 @@ def _located(place: str, name: str | None) -> Generator[None]:
         raise error.located(url=place, array=name) from error.__cause__
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(
-            f"its metadata make no sense ({type(error).__name__}: {_line(error)})",
+            f"its metadata make no sense ({type(error).__name__}: {line_of(error)})",
             url=place,
             array=name,
             remedy="drop it with drop_variables=",
@@ -309,6 +310,7 @@ def _parsed(
     found: Format | None,
     group: str | None,
     phony_dims: str | None,
+    dropped: set[str],
     *,
     deep: bool,
 ) -> Parsed:
@@ -325,10 +327,10 @@ def _parsed(
             folder = FolderObjects(places)
             return Parsed(place, zarr_folder(folder), found, places, None, folder, (), (), ())
         if found in (KERCHUNK, PARQUET):
-            with quietly(), _told(found, place):
+            with quietly(), told_as_ours(found, place):
                 refs = kerchunk_refs(found, places)
                 root = refs.groups()
-            notes = (*_notes(found, given), *refs.notes)
+            notes = (*notes_of(found, given), *refs.notes)
             return Parsed(place, root, found, places, None, refs, notes, (), ())
         parser = default_parser(found, place, group)
         if deep and found is DMRPP and _mentions(places, b"<Group"):
@@ -347,88 +349,12 @@ def _parsed(
     own = _parts(own) if isinstance(own, str) else ()
     at = own if _parts(group)[: len(own)] == own else ()
     with quietly():
-        root = _called(parser, found, place, places)
+        root = called(without(parser, found, dropped), found, place, places)
     version = version_2(found, places) if found is not None else None
-    notes = _notes(found, given)
+    notes = notes_of(found, given)
     return Parsed(place, root, found, places, version, None, notes, own, at)
-
-
-def _called(parser: Parser, found: Format | None, place: str, places: Places) -> Any:
-    """Call the parser; gives the group at the root."""
-    with _told(found, place):
-        try:
-            store = mended(parser)(url=url_of(place), registry=places.registry())
-        except (ValueError, NotImplementedError) as error:
-            if not is_refused(parser, error):
-                raise
-            return images(places, parser)
-        root = getattr(store, "_group", None)
-        if not hasattr(root, "arrays") or not hasattr(root, "groups"):
-            raise FormatError(
-                f"the parser gave a {type(store).__name__}, which is no ManifestStore", url=place
-            )
-        return root
 
 
 def _mentions(places: Places, text: bytes) -> bool:
     with opened_file(places.place, places.access) as file:
         return text in bytes(file.read(0, file.source.size))
-
-
-@contextmanager
-def _told(found: Format | None, place: str) -> Generator[None]:
-    """Whatever goes wrong in a parser is told as an error about the file."""
-    name = found.name if found else "the parser"
-    try:
-        yield
-    except IntarsiaError:
-        raise
-    except FileNotFoundError as error:
-        text = _line(error)
-        if not is_url(place) and "xist" not in text and "No such" not in text:
-            text = "there is no such file"
-        raise SourceMissing(f"the parser finds nothing: {text}", url=place) from error
-    except ImportError as error:
-        raise lacking(found, place, error) from error
-    except NotImplementedError as error:
-        raise UnsupportedError(f"{name} can't be read: {_line(error)}", url=place) from error
-    except Exception as error:  # parsers have no errors of their own
-        if isinstance(error, ValueError) and any(text in str(error) for text in BEYOND):
-            raise UnsupportedError(f"{name} can't be read: {_line(error)}", url=place) from error
-        raise _broken(name, place, error) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # a crash in Rust, and no wish to stop
-            raise
-        raise _broken(name, place, error) from error
-
-
-def _broken(name: str, place: str, error: BaseException) -> FormatError:
-    return FormatError(
-        f"{name} can't be read: {type(error).__name__}: {_line(error)}",
-        url=place,
-        remedy=REMEDY if name == HDF4.name else "is it what its name says, and whole?",
-    )
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__
-
-
-def _notes(found: Format | None, given: bool) -> tuple[str, ...]:
-    """What a parser can't tell, or is known not to."""
-    if found is None:
-        return ()
-    if given and found.parser in ("HDFParser", "NetCDF3Parser"):
-        return (
-            f"read with VirtualiZarr's {found.parser}, which does not see skipped filters, compact "
-            "and external data, and user blocks: open the file without parser= for all of it",
-        )
-    if found is HDF4:
-        return (NOTE,)
-    if found.made_before:
-        return (
-            f"read from {found.name}: files are pinned as they are now, as it does not say of "
-            "which state of them it was made",
-        )
-    return ()

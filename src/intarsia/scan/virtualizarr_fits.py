@@ -56,7 +56,7 @@ class _Described:
         what = BEYOND.get(type(hdu).__name__)
         if what is not None:
             raise NotImplementedError(
-                f"{name!r} is {what}; parser=FITSParser(skip_variables=[{name!r}]) leaves it out"
+                f"{name!r} is {what}; drop_variables={[name]!r} leaves it out"
             )
         return self._describe(hdu, name, url)
 
