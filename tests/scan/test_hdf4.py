@@ -8,6 +8,7 @@ of that.
 from __future__ import annotations
 
 import base64
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -74,6 +75,16 @@ def test_a_parser_that_is_given_is_mended_too(path: Path) -> None:
         np.testing.assert_array_equal(ds.f8.values, VALUES / 4)
         with pytest.raises(UnsupportedVariable, match="never written"):
             ds.holes.load()
+
+
+def test_for_others_the_decoder_does_what_it_did(path: Path, tmp_path: Path) -> None:
+    from kerchunk.hdf4 import HDF4ToZarr
+
+    intarsia.open_dataset(path)
+    refs = HDF4ToZarr(str(path)).translate()
+    assert json.loads(refs["f4/.zarray"])["dtype"] == "<f4"
+    (tmp_path / "in").mkdir()
+    HDF4ToZarr(str(written(tmp_path / "in", RUNS))).translate()
 
 
 def test_what_was_never_written_is_refused(path: Path) -> None:

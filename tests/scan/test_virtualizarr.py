@@ -577,6 +577,8 @@ def test_unsigned_pixels_of_fits(tmp_path: Path, dtype: str) -> None:
 def test_what_a_manifest_of_fits_cant_say(tmp_path: Path) -> None:
     """Compressed images are tables, whose bytes were given for pixels."""
     from astropy.io import fits
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import LocalStore
     from virtualizarr.parsers import FITSParser
 
     path = tmp_path / "a.fits"
@@ -603,6 +605,10 @@ def test_what_a_manifest_of_fits_cant_say(tmp_path: Path) -> None:
             intarsia.open_dataset(path, drop_variables="V")
         assert list(intarsia.open_dataset(path, parser=parser, drop_variables="V")) == ["PRIMARY"]
         assert parser.skip_variables == ["W"]
+    fits.HDUList([fits.PrimaryHDU(image), fits.CompImageHDU(image)]).writeto(path, overwrite=True)
+    registry: Any = ObjectStoreRegistry({"file://": LocalStore()})
+    theirs = FITSParser()(url=f"file://{path}", registry=registry)
+    assert len(theirs._group.arrays) == 2  # for others it does what it did
 
 
 DMRPP = """<?xml version="1.0" encoding="ISO-8859-1"?>

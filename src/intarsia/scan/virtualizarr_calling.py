@@ -23,6 +23,7 @@ from intarsia.scan.virtualizarr_formats import (
     mended,
 )
 from intarsia.scan.virtualizarr_hdf4 import NOTE, REMEDY
+from intarsia.scan.virtualizarr_here import calling
 from intarsia.scan.virtualizarr_places import Places, url_of
 
 __all__ = ["Parser", "called", "line_of", "notes_of", "told_as_ours", "without"]
@@ -53,7 +54,8 @@ def called(parser: Parser, found: Format | None, place: str, places: Places) -> 
     """
     with told_as_ours(found, place):
         try:
-            store = mended(parser)(url=url_of(place), registry=places.registry())
+            with calling():
+                store = mended(parser)(url=url_of(place), registry=places.registry())
         except (ValueError, NotImplementedError) as error:
             if not is_refused(parser, error):
                 raise

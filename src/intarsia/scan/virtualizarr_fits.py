@@ -19,6 +19,7 @@ import numpy as np
 
 from intarsia.errors import UnsupportedError
 from intarsia.scan.virtualizarr_described import Described
+from intarsia.scan.virtualizarr_here import is_called_here
 
 __all__ = ["mend", "unscaled"]
 
@@ -34,7 +35,7 @@ BEYOND = {
 
 
 def mend() -> None:
-    """Have the parser refuse what it can't describe.
+    """Have the parser refuse what it can't describe, when it is called from here.
 
     Raises
     ------
@@ -54,7 +55,7 @@ class _Described:
 
     def __call__(self, hdu: Any, name: str, url: str) -> Any:
         what = BEYOND.get(type(hdu).__name__)
-        if what is not None:
+        if what is not None and is_called_here():
             raise NotImplementedError(
                 f"{name!r} is {what}; drop_variables={[name]!r} leaves it out"
             )

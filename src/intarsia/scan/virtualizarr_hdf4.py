@@ -20,6 +20,7 @@ from intarsia.errors import UnsupportedError
 from intarsia.io.paths import is_url
 from intarsia.references import ABSENT
 from intarsia.scan.virtualizarr_described import Described
+from intarsia.scan.virtualizarr_here import is_called_here
 
 __all__ = ["NOTE", "REMEDY", "check_place", "mend", "without_holes"]
 
@@ -41,6 +42,8 @@ DEFLATE = 4
 def mend() -> None:
     """Have kerchunk's decoder read numbers in their byte order, and say what it can't read.
 
+    It does so when it is called from here, and for others what it did before.
+
     Raises
     ------
     ImportError
@@ -50,9 +53,17 @@ def mend() -> None:
     if isinstance(module.decoders["NT"], _MendedType):
         return
     # what the table says of attributes, and of arrays where they don't say themselves
-    module.dtypes.update({5: ">f4", 6: ">f8"})
+    module.dtypes = _MendedTable(module.dtypes)
     module.decoders["NT"] = _MendedType(module.decoders["NT"])
     module.HDF4ToZarr._dec_comp = _mended_compression(module)
+
+
+class _MendedTable(dict[int, str]):
+    """The table of number types, which has the order that HDF4 has as a rule."""
+
+    def __getitem__(self, number: int) -> str:
+        found = {5: ">f4", 6: ">f8"}.get(number) if is_called_here() else None
+        return super().__getitem__(number) if found is None else found
 
 
 class _MendedType:
@@ -64,6 +75,8 @@ class _MendedType:
     def __call__(self, decoder: Any, info: Any) -> Any:
         told = self._decode(decoder, info)
         dtype = told["typ"]
+        if not is_called_here():
+            return told
         if np.dtype(dtype).kind in "iuf" and np.dtype(dtype).itemsize > 1:
             if told["cls"] not in ORDERS:
                 raise NotImplementedError(f"it has numbers of the class {told['cls']}")
@@ -76,6 +89,8 @@ def _mended_compression(module: Any) -> Any:
     decode = module.HDF4ToZarr._dec_comp
 
     def decoded(decoder: Any) -> Any:
+        if not is_called_here():
+            return decode(decoder)
         at = decoder.f.tell()
         decoder.f.seek(10, 1)  # version, length, reference, model
         number = decoder.read_int(2)
