@@ -400,6 +400,41 @@ def test_groups(tmp_path: Path) -> None:
         intarsia.open_dataset(path, group="out")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("form", ["folder", "references"])
+def test_nothing_beside_a_group_is_looked_at(tmp_path: Path, version: Any, form: str) -> None:
+    """As by xarray: another one may be broken, and there may be thousands."""
+    path = tmp_path / "a.zarr"
+    tree = xr.DataTree.from_dict(
+        {"/in/er": dataset()[["m"]], "/in/b": dataset()[["m"]], "/c": None}
+    )
+    tree.to_zarr(path, consolidated=False, zarr_format=version)
+    for name in ("in/b", "c", "in/er/lost"):
+        (path / name).mkdir(exist_ok=True)
+        (path / name / ("zarr.json" if version == 3 else ".zgroup")).write_text("{")
+    (path / "in" / "er" / "lost").rename(path / "in" / "lost")
+    place = path
+    if form == "references":
+        place = tmp_path / "refs.json"
+        files = [one for one in path.rglob("*") if one.is_file()]
+        is_metadata = {one: one.name.startswith(".z") or one.name == "zarr.json" for one in files}
+        refs = {
+            str(one.relative_to(path)): one.read_text() if is_metadata[one] else [str(one)]
+            for one in files
+        }
+        place.write_text(json.dumps({"version": 1, "refs": refs}))
+    ours = intarsia.open_dataset(place, group="in/er")
+    with theirs(path, group="in/er") as ds:
+        assert_identical(ours, ds.load()[list(ours.data_vars)])
+    for group in (None, "in", "../a.zarr/in/er"):
+        with pytest.raises(FormatError):
+            intarsia.open_dataset(place, group=group)
+    with pytest.raises(FormatError):
+        intarsia.open_datatree(place)
+    below = intarsia.open_datatree(place, group="in/er")
+    assert [node.path for node in below.subtree] == ["/"]
+
+
 def test_each_chunk_is_pinned(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     dataset().to_zarr(path, encoding={"a": {"chunks": CHUNKS}}, consolidated=False)

@@ -61,8 +61,8 @@ class References:
                 node = node.rpartition("/")[0]
             self._nodes.setdefault(node, []).append(key)
 
-    def groups(self) -> ZarrGroup:
-        """The groups, as zarr-python reads them."""
+    def groups(self, way: Sequence[str], *, deep: bool) -> ZarrGroup:
+        """The groups, as zarr-python reads them; see `zarr_groups.groups_of`."""
         import zarr
         from zarr.core.buffer import default_buffer_prototype
         from zarr.storage import MemoryStore
@@ -74,7 +74,7 @@ class References:
             if key.rpartition("/")[2] in METADATA and key != ".zmetadata"
         }
         store = MemoryStore(metadata, read_only=True)
-        return groups_of(zarr.open_group(store, mode="r"), self)
+        return groups_of(zarr.open_group(store, mode="r"), self, way=way, deep=deep)
 
     def below(self, base: str) -> Iterator[tuple[str, Any]]:
         """See `zarr_groups.Objects`."""

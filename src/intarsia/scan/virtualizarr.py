@@ -325,11 +325,12 @@ def _parsed(
         if found is ZARR:
             places.check_listed()
             folder = FolderObjects(places)
-            return Parsed(place, zarr_folder(folder), found, places, None, folder, (), (), ())
+            root = zarr_folder(folder, _parts(group), deep=deep)
+            return Parsed(place, root, found, places, None, folder, (), (), ())
         if found in (KERCHUNK, PARQUET):
             with quietly(), told_as_ours(found, place):
                 refs = kerchunk_refs(found, places)
-                root = refs.groups()
+                root = refs.groups(_parts(group), deep=deep)
             notes = (*notes_of(found, given), *refs.notes)
             return Parsed(place, root, found, places, None, refs, notes, (), ())
         parser = default_parser(found, place, group)

@@ -25,8 +25,15 @@ from intarsia.scan.zarr_groups import Columns, ZarrGroup, groups_of
 __all__ = ["FolderObjects", "zarr_folder"]
 
 
-def zarr_folder(objects: FolderObjects) -> ZarrGroup:
+def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> ZarrGroup:
     """The groups of a Zarr folder.
+
+    Parameters
+    ----------
+    objects
+        In it.
+    way, deep
+        See `zarr_groups.groups_of`.
 
     Raises
     ------
@@ -48,7 +55,7 @@ def zarr_folder(objects: FolderObjects) -> ZarrGroup:
                 root = zarr.open_group(store, path=key.strip("/"), mode="r")
             else:
                 root = zarr.open_group(LocalStore(place, read_only=True), mode="r")
-            return groups_of(root, objects)
+            return groups_of(root, objects, way=way, deep=deep)
     except IntarsiaError:
         raise
     except Exception as error:  # zarr and the stores below it raise what they like

@@ -103,7 +103,9 @@ class ZarrGroup:
     lost: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def groups_of(group: Any, objects: Objects, base: str = "") -> ZarrGroup:
+def groups_of(
+    group: Any, objects: Objects, base: str = "", *, way: Sequence[str] = (), deep: bool = True
+) -> ZarrGroup:
     """The groups and arrays in a group.
 
     Parameters
@@ -114,22 +116,41 @@ def groups_of(group: Any, objects: Objects, base: str = "") -> ZarrGroup:
         Of the hierarchy.
     base
         Key of the group.
+    way
+        Names that lead on from here to the group that is asked for. Nothing beside it is looked at.
+    deep
+        Whether the groups in that one are asked for; otherwise only their names are told.
     """
     import zarr
 
     found = ZarrGroup(dict(group.attrs))
-    members = list(group.members())
     consolidated = group.metadata.consolidated_metadata is not None
+
+    def is_lost(name: str) -> bool:  # zarr takes what is nearly empty for no array
+        key = f"{base}/{name}/.zarray" if base else f"{name}/.zarray"
+        return group.metadata.zarr_format == 2 and objects.text(key) is not None
+
+    def inner(name: str, member: Any) -> ZarrGroup:
+        if not way and not deep:
+            return ZarrGroup({})
+        key = f"{base}/{name}" if base else name
+        return groups_of(member, objects, key, way=way[1:], deep=deep)
+
+    if way:
+        member = group.get(way[0])
+        if isinstance(member, zarr.Group) and not is_lost(way[0]):
+            found.groups[way[0]] = inner(way[0], member)
+        return found
+    members = list(group.members())
     if not consolidated:
         members.sort(key=lambda pair: pair[0])  # a listing has no order of its own
     for name, member in members:
-        inner = f"{base}/{name}" if base else name
         if isinstance(member, zarr.Array):
             found.arrays[name] = member
-        elif group.metadata.zarr_format == 2 and objects.text(f"{inner}/.zarray") is not None:
-            found.lost[name] = NO_SENSE  # zarr takes what is nearly empty for no array
+        elif is_lost(name):
+            found.lost[name] = NO_SENSE
         else:
-            found.groups[name] = groups_of(member, objects, inner)
+            found.groups[name] = inner(name, member)
     if not consolidated:  # zarr warns of what it does not know, and leaves it out
         known = found.arrays.keys() | found.groups.keys() | found.lost.keys()
         for name in objects.children(base):
