@@ -400,6 +400,16 @@ def test_groups(tmp_path: Path) -> None:
         intarsia.open_dataset(path, group="out")
 
 
+def test_an_array_of_another_version_than_its_group_is_refused(tmp_path: Path) -> None:
+    """Which of its values are masked is told by the version, and there are two."""
+    path = tmp_path / "a.zarr"
+    one = xr.Dataset({"v": ("x", np.arange(3.0)), "w": ("x", np.arange(3.0))})
+    one.to_zarr(path, zarr_format=2, consolidated=True)
+    (path / ".zgroup").write_text("{}")  # zarr takes that for version 3
+    with pytest.raises(FormatError, match="it is not of version 3 of Zarr"):
+        intarsia.open_dataset(path)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("form", ["folder", "references"])
 def test_nothing_beside_a_group_is_looked_at(tmp_path: Path, version: Any, form: str) -> None:

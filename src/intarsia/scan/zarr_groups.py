@@ -94,7 +94,7 @@ class ZarrGroup:
     groups
         By name.
     lost
-        Why what seems to be an array or group is none, by name.
+        Why what seems to be an array or group can't be taken for one, by name.
     """
 
     attributes: dict[str, Any]
@@ -145,7 +145,10 @@ def groups_of(
     if not consolidated:
         members.sort(key=lambda pair: pair[0])  # a listing has no order of its own
     for name, member in members:
-        if isinstance(member, zarr.Array):
+        version = group.metadata.zarr_format
+        if member.metadata.zarr_format != version:  # xarray goes by that of the group
+            found.lost[name] = f"it is not of version {version} of Zarr, which its group says it is"
+        elif isinstance(member, zarr.Array):
             found.arrays[name] = member
         elif is_lost(name):
             found.lost[name] = NO_SENSE
