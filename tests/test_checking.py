@@ -200,3 +200,20 @@ def test_bytes_of_no_source_are_refused() -> None:
         segments = Segments.of_source(NO_SOURCES, -1, (4,), chunks, case, references)
         with pytest.raises(ValueError, match="no source"):
             check(segments)
+
+
+def test_a_sparse_table_may_stand_beside_others() -> None:
+    """Only the table that a sparse segment is in has to number its chunks."""
+    encoding = Encoding((), np.dtype("<i2"))
+    case = Case(encoding, np.zeros(1, encoding.parameters))
+    tables = [
+        References.dense(np.arange(4, dtype=np.uint64) * 4, np.full(4, 4, np.uint64)),
+        References.sparse(np.array([2]), np.array([8], np.uint64), np.array([4], np.uint64)),
+    ]
+    parts = [
+        Segments.of_source(Sources.of([Source("/", name, 100, 0)]), 0, (8,), (2,), case, table)
+        for name, table in zip("ab", tables, strict=True)
+    ]
+    both = Segments.concatenate(parts, 0)
+    assert [page.chunks is None for page in both.pages] == [True, False]
+    check(both)
