@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import h5netcdf
@@ -9,11 +10,12 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 
 import intarsia
 from intarsia.errors import FormatError, UnsupportedError, UnsupportedVariable
 from intarsia.scan.hdf5 import scan
-from tests.scan.store import assert_as_xarray, groups, virtual
+from tests.scan.store import assert_as_xarray, groups, opaque, virtual
 
 
 def all_groups(path, phony_dims=None):
@@ -281,24 +283,76 @@ def test_longer_than_its_dimensions(tmp_path, rank):
     assert rest["right"] == 7
 
 
-@pytest.mark.parametrize("length", [2, 4])
-@pytest.mark.parametrize(
-    "dtype", [h5py.string_dtype(), [("a", "i4")], "V3"], ids=["text", "compound", "opaque"]
-)
-def test_what_is_copied_has_the_lengths_of_its_dimensions(tmp_path, dtype, length):
-    """h5netcdf fills up numbers only: of others it gives as many as there are."""
-    path = tmp_path / "x.h5"
+KINDS = {"text": h5py.string_dtype(), "compound": [("a", "i4")], "opaque": "V3"}
+
+
+def one_dimension_of_three(path, dtype, length, **options):
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(3)
         file["x"].make_scale("x")
         file["w"] = np.arange(3)
-        file.create_dataset("v", (length,), dtype)
+        file.create_dataset("v", (length,), dtype, **options)
         for name in "vw":
             file[name].dims[0].attach_scale(file["x"])
-    said = "longer than its dimensions" if length == 4 else "does not fill up to its dimensions"
+    return path
+
+
+@pytest.mark.parametrize("dtype", KINDS.values(), ids=KINDS)
+def test_what_is_copied_is_not_longer_than_its_dimensions(tmp_path, dtype):
+    path = one_dimension_of_three(tmp_path / "x.h5", dtype, 4)
     ds = intarsia.open_dataset(path)
     assert ds.w.values.tolist() == [0, 1, 2]
-    with pytest.raises(UnsupportedVariable, match=f"{said}.*drop_variables"):
+    with pytest.raises(UnsupportedVariable, match=r"longer than its dimensions.*drop_variables"):
         ds.v.load()
     for what in ({"unsupported": "skip"}, {"drop_variables": "v"}):
         assert list(intarsia.open_dataset(path, **what).data_vars) == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "expected"),
+    [
+        ("text", "one", ["one", "none", "none"]),
+        ("compound", (7,), [(7,), (0,), (0,)]),
+        ("opaque", np.void(b"abc"), [b"abc", bytes(3), bytes(3)]),
+    ],
+)
+def test_what_is_copied_is_filled_up_to_its_dimensions(tmp_path, kind, first, expected):
+    """As the netCDF library does; h5netcdf fills up numbers only, and xarray fails."""
+    fill = {"fillvalue": "none"} if kind == "text" else {}
+    path = one_dimension_of_three(tmp_path / "x.h5", KINDS[kind], 1, **fill)
+    with h5py.File(path, "r+") as file:
+        file["v"][0] = first
+    ds = intarsia.open_dataset(path)
+    assert ds.v.shape == (3,)
+    assert ds.v.values.tolist() == expected
+    loader = opaque(scan(str(path)), "v").loader
+    assert pickle.loads(pickle.dumps(loader))().tolist() == expected
+    if kind == "text":
+        ds.intarsia.save(tmp_path / "s.intarsia")
+        assert intarsia.open_dataset(tmp_path / "s.intarsia").v.values.tolist() == expected
+
+
+def test_what_the_netcdf_library_fills_up(tmp_path):
+    path = tmp_path / "x.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 2)
+        file.createVariable("longer", "f8", ("time",))[:] = np.arange(4.0)
+        file.createVariable("text", str, ("time",))[0] = "one"
+        file.createVariable("filled", str, ("time", "x"), fill_value="gone")[0, 0] = "a"
+        file.createVariable("none", str, ("time",))
+        file.createVariable("characters", "S1", ("time", "x"))[0, 0] = "a"
+        pair = np.dtype([("a", "i4"), ("b", "f8")])
+        pairs = file.createVariable("pairs", file.createCompoundType(pair, "pair"), ("time",))
+        pairs[0] = np.array((1, 2.0), pair)
+    with xr.open_dataset(path, engine="netcdf4") as theirs:
+        ds = intarsia.open_dataset(path).load()
+        for name in theirs.variables:
+            assert ds[name].dims == theirs[name].dims
+            assert ds[name].values.tolist() == theirs[name].values.tolist() or name == "filled"
+        for decoding in ({"mask_and_scale": False}, {}):
+            with xr.open_dataset(path, engine="netcdf4", **decoding) as other:
+                found = intarsia.open_dataset(path, **decoding).load()
+                np.testing.assert_array_equal(
+                    found["filled"].astype(str), other["filled"].astype(str)
+                )

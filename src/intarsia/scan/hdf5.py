@@ -32,7 +32,7 @@ from intarsia.scan.hdf5_dimensions import COLLIDING, Dataset, Group, Structure
 from intarsia.scan.hdf5_files import Files
 from intarsia.scan.hdf5_following import LinkedLoader, VirtualLoader
 from intarsia.scan.hdf5_layout import Unreferable, lacking, require_reachable
-from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
+from intarsia.scan.hdf5_loaders import DatasetLoader, FilledLoader, VariableLoader, fill_of
 from intarsia.scan.hdf5_open import Opened, opened
 from intarsia.scan.hdf5_placing import Placed, Stored, place
 from intarsia.scan.hdf5_types import ElementType, element_type, enum_dtype
@@ -274,17 +274,11 @@ class _Scan:
         shape: tuple[int, ...],
         error: Unreferable,
     ) -> Loader:
-        if dataset.shape != shape and element.dtype.kind not in "fiu":
-            raise Unreferable(
-                f"{error.reason}: a shape of {dataset.shape}, which the library does not fill up "
-                f"to its dimensions, {shape}",
-                "drop it with drop_variables= or unsupported='skip'",
-                readable=False,
-            )
         source = self._file.source
         whole = f"{self._group.rstrip('/')}/{dataset.name}"
         plain = element.form != "other" or element.dtype.kind in "SUbc"
-        if plain and dataset.shape == shape:
+        shorter = dataset.shape != shape and element.dtype.kind not in "fiu"
+        if plain and (dataset.shape == shape or shorter):
             loader: Loader = DatasetLoader(source, whole, error.files)
         else:
             loader = VariableLoader(source, self._group, name)
@@ -293,6 +287,8 @@ class _Scan:
             loader = VirtualLoader.of(loader, source.url, whole, surveyed(stored))
         if dataset.external:
             loader = LinkedLoader(loader, stored.file.source)
+        if shorter:  # which h5netcdf sees to for numbers only
+            loader = FilledLoader(loader, shape, fill_of(dataset.id, element))
         return loader
 
 

@@ -23,8 +23,12 @@ from intarsia.errors import CorruptChunk, ShortRead, SourceChanged, UnsupportedV
 from intarsia.io.paths import is_url
 from intarsia.progress import Progress
 from intarsia.references import Source
-from intarsia.scan.hdf5_layout import lacking
+from intarsia.scan.hdf5_layout import Unreferable, lacking
 from intarsia.scan.hdf5_open import HDF5_ERRORS, Opened, opened
+from intarsia.scan.hdf5_types import ElementType
+from intarsia.scan.protocol import Loader
+
+DROP = "drop it with drop_variables= or unsupported='skip'"
 
 PIECE = 1 << 21
 """Bytes of what is read at once, as many as HDF5 holds in place of strings of any length."""
@@ -107,6 +111,57 @@ class VariableLoader:
             except HDF5_ERRORS as error:
                 raise _unread(error, self.source.url, self.name) from error
             return _array(values, variable.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledLoader:
+    """Fills up what is shorter than its dimensions, as the netCDF library does.
+
+    Parameters
+    ----------
+    loader
+        Gives what there is.
+    shape
+        Of the variable.
+    fill
+        What else it holds: a text, or the bytes of an element.
+    """
+
+    loader: Loader
+    shape: tuple[int, ...]
+    fill: str | bytes
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """Read all values; errors are those of the loader."""
+        values = self.loader()
+        if isinstance(self.fill, str):
+            filled = np.full(self.shape, self.fill, object)
+        else:
+            filled = np.full(self.shape, np.frombuffer(self.fill, values.dtype)[0])
+        filled[tuple(map(slice, values.shape))] = values
+        return filled
+
+
+def fill_of(identifier: Any, element: ElementType) -> str | bytes:
+    """The fill value of a dataset, as `FilledLoader` takes it.
+
+    Raises
+    ------
+    Unreferable
+        If it can't be told.
+    """
+    dtype = element.dtype
+    try:
+        fill: Any = h5py.Dataset(identifier).fillvalue
+        if element.form == "string" and h5py.check_string_dtype(dtype) is not None:
+            return fill if isinstance(fill, str) else bytes(fill).decode()
+        if not dtype.hasobject:
+            return np.array(fill, dtype).tobytes()
+    except (*HDF5_ERRORS, UnicodeDecodeError) as error:
+        reason = f"{element.name}, and the fill value can't be read ({error})"
+        raise Unreferable(reason, DROP, readable=False) from error
+    reason = f"{element.name} that are shorter than their dimensions"
+    raise Unreferable(reason, DROP, readable=False)
 
 
 def _whole(dataset: h5py.Dataset) -> npt.NDArray[Any]:
