@@ -347,9 +347,9 @@ def test_what_the_netcdf_library_fills_up(tmp_path):
         pairs[0] = np.array((1, 2.0), pair)
     with xr.open_dataset(path, engine="netcdf4") as theirs:
         ds = intarsia.open_dataset(path).load()
-        for name in theirs.variables:
+        for name in theirs.variables.keys() - {"filled"}:
             assert ds[name].dims == theirs[name].dims
-            assert ds[name].values.tolist() == theirs[name].values.tolist() or name == "filled"
+            assert ds[name].values.tolist() == theirs[name].values.tolist()
         for decoding in ({"mask_and_scale": False}, {}):
             with xr.open_dataset(path, engine="netcdf4", **decoding) as other:
                 found = intarsia.open_dataset(path, **decoding).load()
