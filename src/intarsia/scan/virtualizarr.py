@@ -227,10 +227,12 @@ class Parsed:
                 continue
             with _located(self.place, name):
                 found[name] = self._described(array, inside, name)
-                _check_dims(found[name], sizes)
+                if self.format is not DMRPP:
+                    _check_dims(found[name], sizes)
+        told: dict[str, Any] = {}
         if self.format is DMRPP:
             with _located(self.place, None):
-                found = completed(found, self.places, inside, dropped)
+                found, told = completed(found, self.places, inside, dropped)
                 for one in found.values():
                     _check_dims(one, sizes)
         sources = self.places.sources(choices)
@@ -243,8 +245,8 @@ class Parsed:
             variables[name] = ScannedVariable(one.dims, data, one.attrs, encoding, one.native)
         if isinstance(node, ZarrGroup):
             attrs = node.attributes
-        elif node.metadata is None:
-            attrs = {}
+        elif self.format is DMRPP or node.metadata is None:
+            attrs = told
         else:
             attrs = metadata_json(node.metadata).get("attributes") or {}
         attrs = {key: value for key, value in attrs.items() if not key.lower().startswith("_nc")}
