@@ -137,8 +137,8 @@ def _check_block(segments: Segments, columns: _Columns) -> None:
         raise ValueError("a contiguous segment whose chunks are not contiguous")
     listed = (form == SPARSE) & (count > 0)
     if listed.any():
-        number, listing = np.broadcast_arrays(page, listed)
-        if any(pages[one].chunks is None for one in np.unique(number[listing])):
+        unnumbered = np.array([page.chunks is None for page in pages])
+        if (unnumbered[page] & listed).any():
             raise ValueError("a sparse segment without chunk numbers")
         _within("number of chunks listed", np.where(listed, count, 0), 0, MAX_LISTED)
     nowhere = (columns[SOURCE] < 0) & ~missing & (count > 0)
