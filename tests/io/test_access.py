@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from obspec_utils.registry import ObjectStoreRegistry
@@ -13,6 +14,7 @@ from intarsia.errors import SourceChanged, SourceMissing, UnsupportedError
 from intarsia.io.access import access_of
 from intarsia.io.fetch import fetcher_for
 from intarsia.io.remote import head
+from intarsia.io.remote_clients import client_of
 from tests.io.http_server import Server
 
 S3 = "s3://bucket/a.nc"
@@ -199,6 +201,31 @@ def test_a_mapping_is_a_registry(server: Server, tmp_path: Any) -> None:
     assert access.store is stores["https://far/x/y"]
 
 
+def test_a_folder_may_be_the_root_of_a_store() -> None:
+    outer, inner = MemoryStore(), MemoryStore()
+    outer.put("a.zarr/.zgroup", b"outer")
+    inner.put(".zgroup", b"inner")
+    for stores in ({"s3://b": outer, "s3://b/a.zarr": inner}, {"s3://b/a.zarr/": inner}):
+        for url in ("s3://b/a.zarr", "s3://b/a.zarr/"):
+            access = access_of(url, None, stores)
+            assert access is not None
+            assert access.store is inner
+            assert client_of(url, access) == (inner, "")
+            assert bytes(head(f"{url.rstrip('/')}/.zgroup", access, 5)[1]) == b"inner"
+
+
+@pytest.mark.parametrize("name", ["sp ace.nc", "per%20cent.nc", "pl+us.nc", "ü.nc", "a/b.nc"])
+def test_a_store_of_a_web_server_is_asked_for_what_the_url_means(server: Server, name: str) -> None:
+    """The client quotes names, which are quoted in URLs already."""
+    server.put(f"sub/{quote(name, safe='/+')}", b"0123456789")
+    store = HTTPStore(server.url + "sub", client_options={"allow_http": True})
+    url = f"https://far/x/{quote(name)}"
+    access = access_of(url, None, {"https://far/x": store})
+    assert bytes(head(url, access, 4)[1]) == b"0123"
+    with pytest.raises(UnsupportedError, match="%2F"):
+        head("https://far/x/a%2Fb.nc", access, 4)
+
+
 @pytest.mark.parametrize(
     ("url", "registry", "error"),
     [
@@ -206,12 +233,14 @@ def test_a_mapping_is_a_registry(server: Server, tmp_path: Any) -> None:
         ("s3://mine2/a.nc", {"s3://mine": MemoryStore()}, ValueError),
         ("s3://other/a.nc", ObjectStoreRegistry({"s3://mine": MemoryStore()}), ValueError),
         ("https://h/a.nc?b", {"https://h": MemoryStore()}, ValueError),
+        ("https://me:s3cret@h/a.nc", {"https://h": MemoryStore()}, ValueError),
         ("s3://mine/a.nc", MemoryStore(), TypeError),
     ],
 )
 def test_what_a_registry_lacks(url: str, registry: Any, error: type) -> None:
-    with pytest.raises(error, match="registry"):
+    with pytest.raises(error, match="registry") as raised:
         access_of(url, None, registry)
+    assert "s3cret" not in str(raised.value)
 
 
 def test_paths_need_no_registry() -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from intarsia.access import Access
-from intarsia.errors import UnsupportedError
+from intarsia.errors import UnsupportedError, shown
 from intarsia.io.options import Value, settled
 from intarsia.io.paths import is_url
 
@@ -104,7 +104,7 @@ def access_of(
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a caller says of places that are not known before a file of this machine names them.
+    """What a caller says of places that are not known before a file names them.
 
     Parameters
     ----------
@@ -123,12 +123,13 @@ class Way:
 def way_to(
     place: str, storage_options: Mapping[str, Any] | None = None, registry: Any = None
 ) -> Access | Way | None:
-    """How a place is reached, or, of a path of this machine, what it may name.
+    """How a place is reached, and what it may name, where another way may lead there.
 
     Parameters and errors are those of `access_of`, but that `storage_options` may be given with a
-    path: references in that file may lead to the network.
+    path: references in that file may lead to the network. Those in a file of a registry's store
+    may lead to its other stores.
     """
-    if is_url(place) or not (storage_options or registry is not None):
+    if registry is None and (is_url(place) or not storage_options):
         return access_of(place, storage_options, registry)
     if storage_options and registry is not None:
         raise ValueError("give storage_options or a registry, not both: a registry's stores know")
@@ -164,7 +165,8 @@ def _resolved(place: str, registry: Any) -> tuple[str, Any]:
     if isinstance(registry, Mapping):
         stores = cast("Mapping[str, Any]", registry)
         roots = {root if root.endswith("/") else root + "/": root for root in stores}
-        found = max((root for root in roots if place.startswith(root)), key=len, default=None)
+        below = place if place.endswith("/") else place + "/"  # a folder may be a store's root
+        found = max((root for root in roots if below.startswith(root)), key=len, default=None)
         if found is not None:
             return found, stores[roots[found]]
     elif callable(getattr(registry, "resolve", None)):
@@ -175,10 +177,10 @@ def _resolved(place: str, registry: Any) -> tuple[str, Any]:
         else:
             path = str(path).lstrip("/")
             if not path or not place.endswith("/" + path):
-                raise ValueError(f"the registry finds {place} under another name, {path!r}")
+                raise ValueError(f"the registry finds {shown(place)} under another name, {path!r}")
             return place.removesuffix(path), store
     else:
         raise TypeError(
             "a registry must be a mapping of URL prefixes to stores, or have a method resolve(url)"
         )
-    raise ValueError(f"the registry has no store for {place}")
+    raise ValueError(f"the registry has no store for {shown(place)}")

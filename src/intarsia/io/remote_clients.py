@@ -85,7 +85,7 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
         If the options say what can't be.
     """
     if access is not None and access.store is not None:
-        return access.store, url.removeprefix(access.prefix)
+        return access.store, _below(access, url)
     root, key = _split(url)
     found = _clients.get((root, access))
     if found is None:
@@ -107,6 +107,17 @@ def forget_clients() -> None:
     global _lock
     _lock = threading.Lock()
     _clients.clear()
+
+
+def _below(access: Access, url: str) -> str:
+    """What a given store calls a URL."""
+    key = "" if f"{url}/" == access.prefix else url.removeprefix(access.prefix)
+    if type(access.store).__name__ != "HTTPStore":
+        return key
+    plain = unquote(key, errors="surrogateescape")  # the client quotes it
+    if plain.count("/") != key.count("/"):
+        raise UnsupportedError("a given store can't be asked for %2F", url=url)
+    return plain
 
 
 def _split(url: str) -> tuple[str, str]:

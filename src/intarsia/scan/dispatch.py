@@ -9,6 +9,7 @@ from typing import Any
 from intarsia.errors import FormatError, UnsupportedError
 from intarsia.io.access import Way
 from intarsia.io.files import File, opened_file
+from intarsia.io.paths import is_url
 from intarsia.references import Access
 from intarsia.scan.protocol import Scanned
 from intarsia.scan.virtualizarr_formats import HEAD, folder_format, format_of
@@ -36,7 +37,7 @@ def scan(
     place
         Absolute path, or URL.
     access
-        How a URL is reached, or URLs that a file of this machine names.
+        How a URL is reached, or URLs that a file names too.
     parser
         Reads the file in place of our own scans.
     group, phony_dims, choices
@@ -102,7 +103,7 @@ def _with_scanner(
     found = folder_format(place) if parser is None else None
     pinned = None
     if parser is None and found is None:
-        with opened_file(place, None if isinstance(access, Way) else access) as file:
+        with opened_file(place, _access(access, place)) as file:
             found = format_of(bytes(file.read(0, min(HEAD, file.source.size))), place)
             if found is None:
                 _need_no_way(access, place)
@@ -114,6 +115,12 @@ def _with_scanner(
 
     more: dict[str, Any] = {"access": access, "parser": parser, "found": found, "pinned": pinned}
     return getattr(virtualizarr, verb)(place, drop_variables=dropped, **told, **more)
+
+
+def _access(access: Access | Way | None, place: str) -> Access | None:
+    if isinstance(access, Way):
+        return access(place) if is_url(place) else None
+    return access
 
 
 def _need_no_way(access: Access | Way | None, place: str) -> None:

@@ -69,8 +69,10 @@ class Places:
         pinned: Source | None = None,
     ) -> None:
         self.place = place
-        self.access = None if callable(access) else access
         self._access_of = access if callable(access) else self._as_the_place
+        if callable(access):
+            access = access(place) if is_url(place) else None
+        self.access = access
         self._numbers: dict[str, int] = {}
         self._pinned: list[Source] = []
         self._folders: dict[str, str] = {}
@@ -225,7 +227,7 @@ class Places:
             )
         if is_url(place):
             self._check_side(place)
-            source = source._replace(access=self._access_of(place))
+            source = source._replace(access=self._way_to(place))
             self._pinned.append(self._looked_at(source))
             return
         try:
@@ -236,6 +238,19 @@ class Places:
             if not S_ISDIR(stat.st_mode):
                 source = source._replace(size=stat.st_size, mtime_ns=stat.st_mtime_ns)
         self._pinned.append(source)
+
+    def _way_to(self, place: str) -> Access | None:
+        """How what a manifest names is reached.
+
+        Raises
+        ------
+        UnsupportedError
+            If the caller has not said so.
+        """
+        try:
+            return self._access_of(place)
+        except ValueError as error:
+            raise UnsupportedError(f"it leads to {shown(place)}: {error}") from error
 
     def _check_side(self, place: str) -> None:
         """Refuse what leads from a public place to a private network: who wrote it is not there.
