@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import rasterio
 import xarray as xr
+import zarr
+from obstore.store import LocalStore, MemoryStore
 
 import intarsia
 from intarsia.errors import IntarsiaError, SourceChanged, UnsupportedError, UnsupportedVariable
@@ -74,6 +76,64 @@ def test_zarr_on_s3(tmp_path: Path, s3: S3Server, version: Any) -> None:
     assert again.a.shape == ds.a.shape
     with pytest.raises(SourceChanged, match="a/" + key):
         array[:1].load()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_zarr_in_stores_that_are_given(tmp_path: Path, version: Any, kind: str) -> None:
+    """Their listings and their answers tell times as finely, unlike those of services."""
+    folder = tmp_path / "there" / "a.zarr"
+    dataset().to_zarr(folder, zarr_format=version, consolidated=False)
+    store: Any = LocalStore(folder.parent)
+    if kind == "memory":
+        store = MemoryStore()
+        for path in folder.rglob("*"):
+            if path.is_file():
+                store.put(str(path.relative_to(folder.parent)), path.read_bytes())
+    registry = {"s3://bucket": store}
+    ds = intarsia.open_dataset("s3://bucket/a.zarr", registry=registry)
+    ds.intarsia.save(tmp_path / "s.intarsia")
+    with xr.open_dataset(folder, engine="zarr", chunks=None, consolidated=False) as theirs:
+        assert_identical(ds.load()[list(theirs.data_vars)], theirs.load())
+    again = intarsia.open_dataset(tmp_path / "s.intarsia", registry=registry)
+    assert_identical(again.load(), ds)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_empty_objects_that_stand_for_folders(tmp_path: Path, s3: S3Server, version: Any) -> None:
+    """Consoles and tools make them; they are no chunks."""
+    folder = tmp_path / "a.zarr"
+    keys: Any = {"name": "v2" if version == 2 else "default", "separator": "/"}
+    told: dict[str, Any] = {"attributes": {"_ARRAY_DIMENSIONS": ["y", "x"]}}
+    if version == 3:
+        told = {"dimension_names": ["y", "x"]}
+    group = zarr.open_group(folder, zarr_format=version)
+    values = np.arange(6).reshape(2, 3)
+    group.create_array("a", data=values, chunks=(1, 2), chunk_key_encoding=keys, **told)
+    url = upload(s3, folder, f"marked{version}/a.zarr")
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            s3.put(f"bucket/marked{version}/a.zarr/{path.relative_to(folder)}/", b"")
+    ds = intarsia.open_dataset(url, storage_options=s3.options)
+    with xr.open_dataset(folder, engine="zarr", chunks=None, consolidated=False) as theirs:
+        assert_identical(ds.load(), theirs.load())
+    s3.put(f"bucket/marked{version}/a.zarr/a/" + ("0/1" if version == 2 else "c/0/1"), b"")
+    with pytest.raises(UnsupportedVariable, match="is empty"):
+        intarsia.open_dataset(url, storage_options=s3.options).a.load()
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "a//b", "/a"])
+def test_names_of_folders_that_zarr_reads_as_others(tmp_path: Path, name: str) -> None:
+    """It would give the metadata of the one, and the listing the chunks of the other."""
+    folder = tmp_path / "a.zarr"
+    dataset().to_zarr(folder, zarr_format=2, consolidated=False)
+    store = MemoryStore()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            key = f"{name}/a.zarr/{path.relative_to(folder)}"
+            store.put(key.replace("\\", "/").replace("//", "/").lstrip("/"), path.read_bytes())
+    with pytest.raises(UnsupportedError, match="zarr looks elsewhere"):
+        intarsia.open_dataset(f"s3://bucket/{name}/a.zarr", registry={"s3://bucket": store})
 
 
 def tiff(folder: Path) -> tuple[Path, np.ndarray]:
@@ -198,6 +258,33 @@ def test_references_here_lead_to_files_there(tmp_path: Path, s3: S3Server) -> No
     path.write_text(json.dumps({"version": 1, "refs": refs}))
     ds = intarsia.open_dataset(path, storage_options=s3.options)
     np.testing.assert_array_equal(ds.v, values)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_references_lead_to_all_stores_of_a_registry(tmp_path: Path, there: bool) -> None:
+    """Each to that of the longest prefix, wherever the references are."""
+    stores = {prefix: MemoryStore() for prefix in ("s3://one", "s3://one/deep", "https://two/")}
+    array = {
+        "shape": [3], "chunks": [1], "dtype": "<i4", "compressor": None, "filters": None,
+        "fill_value": None, "order": "C", "zarr_format": 2,
+    }  # fmt: skip
+    refs: dict[str, Any] = {
+        ".zgroup": json.dumps({"zarr_format": 2}),
+        "v/.zarray": json.dumps(array),
+        "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": ["x"]}),
+    }
+    for number, (prefix, store) in enumerate(stores.items()):
+        store.put("raw.bin", np.array([number], "<i4").tobytes())
+        refs[f"v/{number}"] = [prefix.rstrip("/") + "/raw.bin", 0, 4]
+    stores["s3://one"].put("deep/raw.bin", np.array([99], "<i4").tobytes())
+    text = json.dumps({"version": 1, "refs": refs})
+    place = "s3://one/refs.json" if there else str(tmp_path / "refs.json")
+    stores["s3://one"].put("refs.json", text.encode())
+    (tmp_path / "refs.json").write_text(text)
+    assert intarsia.open_dataset(place, registry=stores).v.values.tolist() == [0, 1, 2]
+    del stores["https://two/"]
+    with pytest.raises(UnsupportedVariable, match="registry has no store for https://two/raw.bin"):
+        intarsia.open_dataset(place, registry=stores).v.load()
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

@@ -214,8 +214,8 @@ def objects_below(folder: str, access: Access | None) -> Iterator[tuple[str, int
     Yields
     ------
     tuple
-        Name below the folder; size; time in nanoseconds since 1970, of whole seconds, as
-        responses have it, or -1; entity tag.
+        Name below the folder; size; time in nanoseconds since 1970, as responses have it, or -1;
+        entity tag.
 
     Raises
     ------
@@ -228,8 +228,8 @@ def objects_below(folder: str, access: Access | None) -> Iterator[tuple[str, int
         for batch in client.list(prefix=prefix or None):
             for entry in batch:
                 name = str(entry["path"]).removeprefix(prefix)
-                time_ns = _nanoseconds(entry.get("last_modified")) // 10**9 * 10**9
-                yield name, int(entry["size"]), max(time_ns, -1), entry.get("e_tag")
+                time_ns = _nanoseconds(entry.get("last_modified"))
+                yield name, int(entry["size"]), time_ns, entry.get("e_tag")
     except Exception as error:  # noqa: BLE001 - they have no common base
         ours = _explained(error, folder)
     else:
@@ -254,10 +254,12 @@ def past_the_end(url: str, offset: int, length: int, found: int | None = None) -
 
 
 def _nanoseconds(time: object) -> int:
-    """-1 where the answer told none: the client then says 1970."""
+    """Of whole seconds: services list fractions that their responses lack.
+
+    -1 where the answer told none: the client then says 1970.
+    """
     seconds = int(time.timestamp()) if isinstance(time, datetime) else 0
-    rest = time.microsecond * 1_000 if isinstance(time, datetime) else 0
-    return seconds * 10**9 + rest if seconds > 0 else -1
+    return seconds * 10**9 if seconds > 0 else -1
 
 
 _STATUS = re.compile(r"status code: (\d{3})\b")

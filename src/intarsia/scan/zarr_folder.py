@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.codecs.zarr_chain import quietly
-from intarsia.errors import FormatError, IntarsiaError
+from intarsia.errors import FormatError, IntarsiaError, UnsupportedError
 from intarsia.io.files import listing
 from intarsia.io.paths import is_url
 from intarsia.scan.virtualizarr_places import Places
@@ -51,8 +51,13 @@ def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> Za
         with quietly():
             if is_url(place):
                 client, key = places.client()
+                path = key.removesuffix("/")
+                if "\\" in path or "" in path.split("/")[path == "" :]:
+                    raise UnsupportedError(
+                        "its name has \\ or // in it, for which zarr looks elsewhere", url=place
+                    )
                 store: Any = ObjectStore(client, read_only=True)
-                root = zarr.open_group(store, path=key.strip("/"), mode="r")
+                root = zarr.open_group(store, path=path, mode="r")
             else:
                 root = zarr.open_group(LocalStore(place, read_only=True), mode="r")
             return groups_of(root, objects, way=way, deep=deep)
@@ -135,8 +140,14 @@ class FolderObjects:
         from intarsia.io.remote_requests import objects_below
 
         self.places.client()  # which is not for every process
-        for key, size, mtime, etag in objects_below(self._folder(base), self.places.access):
-            yield key, _Object(size, mtime, etag)
+        found = list(objects_below(self._folder(base), self.places.access))
+        folders: set[str] = set()
+        for key, *_ in found:
+            while (key := key.rpartition("/")[0]) and key not in folders:
+                folders.add(key)
+        for key, size, mtime, etag in found:
+            if size or key not in folders:  # some tools make empty objects that stand for folders
+                yield key, _Object(size, mtime, etag)
 
 
 def _local(folder: str, before: str) -> Iterator[tuple[str, _Object]]:
