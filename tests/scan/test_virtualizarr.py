@@ -535,6 +535,54 @@ def test_fits(tmp_path: Path) -> None:
     assert_identical(intarsia.open_dataset(tmp_path / "s.intarsia"), ds.load())
 
 
+@pytest.mark.filterwarnings("ignore:Invalid value for 'BLANK'")
+@pytest.mark.parametrize("blank", [-32768, 256, 3.0, "none"])
+@pytest.mark.parametrize("scale", [None, 0.5])
+def test_a_blank_that_no_pixel_of_fits_has(tmp_path: Path, blank: Any, scale: float | None) -> None:
+    """The parser ends at it."""
+    from astropy.io import fits
+
+    image = fits.ImageHDU(np.arange(256, dtype="u1").reshape(16, 16), name="V")
+    image.header["BLANK"] = blank
+    if scale is not None:
+        image.header["BSCALE"] = scale
+    fits.HDUList([fits.PrimaryHDU(), image]).writeto(tmp_path / "a.fits")
+    ds = intarsia.open_dataset(tmp_path / "a.fits")
+    assert ds.V.values.ravel().tolist() == (np.arange(256) * (scale or 1)).tolist()
+    assert ds.V.attrs["BLANK"] == blank
+
+
+def test_names_of_fits_that_meet(tmp_path: Path) -> None:
+    """The parser calls the second A by its number, and so loses the A_3 before it."""
+    from astropy.io import fits
+
+    parts = [
+        fits.ImageHDU(np.full(2, number, "i2"), name=name)
+        for number, name in enumerate(["A", "A_3", "A"])
+    ]
+    fits.HDUList([fits.PrimaryHDU(), *parts]).writeto(tmp_path / "a.fits")
+    ds = intarsia.open_dataset(tmp_path / "a.fits")
+    assert {str(name): ds[name].values[0] for name in ds} == {"A": 0, "A_3": 1, "A_3_3": 2}
+
+
+@pytest.mark.parametrize("told", [{"bscale": 2.0}, {"bzero": 1.0}, {"null": "-5"}])
+def test_coded_tables_of_fits_are_refused(tmp_path: Path, told: dict[str, Any]) -> None:
+    """The parser gives the numbers as they are written."""
+    from astropy.io import fits
+
+    column = fits.Column("a", format="F8.3", array=np.array([1.5, -5]), **told)
+    parts = [
+        fits.PrimaryHDU(np.arange(3, dtype="i2")),
+        fits.TableHDU.from_columns([column], name="T"),
+        fits.TableHDU.from_columns([fits.Column("a", format="I4", array=[1, -5])], name="U"),
+    ]
+    fits.HDUList(parts).writeto(tmp_path / "a.fits")
+    with pytest.raises(UnsupportedError, match=r"'T' is a table whose numbers are scaled"):
+        intarsia.open_dataset(tmp_path / "a.fits")
+    ds = intarsia.open_dataset(tmp_path / "a.fits", drop_variables="T")
+    assert ds.U.values["a"].tolist() == [1, -5]
+
+
 @pytest.mark.parametrize("scale", [None, 1.0, 0.025, 0.1, 1 / 3])
 def test_missing_pixels_of_fits(tmp_path: Path, scale: float | None) -> None:
     """Known by what is stored: a scaled number would have to agree in its last bit."""
