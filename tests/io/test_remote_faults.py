@@ -480,6 +480,37 @@ def test_small_objects_are_read_whole_once(server: Server) -> None:
         read(source)
 
 
+@pytest.mark.parametrize(("etag", "mtime"), [("", NOW), ("", None), (None, NOW)])
+def test_whole_objects_that_are_replaced_are_had_anew(
+    server: Server, etag: str | None, mtime: int | None
+) -> None:
+    """Who opens one asks for it, and what was kept of it is nothing to who wants another."""
+    server.fault = _whole(server)
+    url = server.put("a.nc", DATA, etag=etag, mtime=mtime)
+    old, _ = head(url, None, 20)
+    assert read(old, (0, 5)) == [DATA[:5]]
+    server.put("a.nc", DATA[::-1], etag=etag, mtime=mtime and mtime + 1)
+    new, data = head(url, None, 20)
+    assert bytes(data) == DATA[::-1][:20]
+    assert read(new, (0, 5)) == [DATA[::-1][:5]]
+    with pytest.raises(SourceChanged):
+        read(old, (0, 5))
+    server.fault = None  # from now on it gives ranges
+    server.put("a.nc", DATA[1:] + DATA[:1], etag=etag, mtime=mtime and mtime + 2)
+    newest, _ = head(url, None, 20)
+    assert read(newest, (0, 5)) == [DATA[1:6]]
+
+
+def test_what_nothing_pins_is_had_anew_when_it_is_opened(server: Server) -> None:
+    server.fault = _whole(server)
+    url = server.put("a.nc", DATA, etag=None, mtime=None)
+    head(url, None, 20)
+    server.put("a.nc", DATA[::-1], etag=None, mtime=None)
+    source, data = head(url, None, 20)
+    assert bytes(data) == DATA[::-1][:20]
+    assert read(source, (0, 5)) == [DATA[::-1][:5]]
+
+
 def test_large_objects_are_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_whole, "MAX_WHOLE", 9_999)
     server.fault = _whole(server)

@@ -122,8 +122,9 @@ def read_range(source: Source, offset: int, length: int, *, told: bool = True) -
     if not length:
         return memoryview(b"")
     etag = source.etag if is_strong(source.etag) else None
+    fits = partial(_fits, source)
     try:
-        answer = kept_whole(source)
+        answer = kept_whole(source, fits)
         if answer is None:
             answer = request(
                 source.url, source.access, offset, length, etag=etag, clip=True, told=told
@@ -131,7 +132,7 @@ def read_range(source: Source, offset: int, length: int, *, told: bool = True) -
         else:
             answer = answer._replace(data=answer.data[offset : offset + length])
     except RangesIgnored:
-        answer = read_whole(source)
+        answer = read_whole(source, fits)
         answer = answer._replace(data=answer.data[offset : offset + length])
     except Unsatisfiable:
         if source.size >= 0:
@@ -178,6 +179,10 @@ def _changes(source: Source, answer: Answer) -> list[str]:
             f"its modification time was {seconds(source.mtime_ns)} and {now} (seconds since 1970)"
         )
     return changes
+
+
+def _fits(source: Source, answer: Answer) -> bool:
+    return not _changes(source, answer)
 
 
 def _alike(source: Source, answer: Answer) -> bool:
@@ -236,7 +241,7 @@ def sample_remote(source: Source) -> Source:
     try:
         answer = request(source.url, source.access, 0, 1, etag=etag, clip=True)
     except RangesIgnored:
-        answer = read_whole(source)
+        answer = read_whole(source, partial(_fits, source))
     except Unsatisfiable:
         raise changed(source, "it became empty") from None
     check_answer(source, answer)
