@@ -14,6 +14,7 @@ from intarsia.errors import (
     IntarsiaError,
     MissingPackage,
     NotAFile,
+    SourceError,
     SourceMissing,
     SourceUnreadable,
     UnsupportedError,
@@ -105,6 +106,33 @@ def test_credentials_of_the_environment(s3: S3Server, monkeypatch: pytest.Monkey
     head(url, access_of(url, {"endpoint": s3.endpoint, "allow_http": True}), 5)
     assert "fromenv/" in s3.requests[0].headers["authorization"]
     assert "/eu-south-1/" in s3.requests[0].headers["authorization"]
+
+
+def test_what_is_said_anew_in_the_environment_counts(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also for who has failed before, and for who reads what was opened."""
+    url = s3.put("bucket/anew.nc", DATA, public=False)
+    keys = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint + "/nowhere")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    with pytest.raises(SourceError):
+        head(url, None, 5)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    source, _ = head(url, None, 5)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "second")
+    assert bytes(fetcher_for(source).read(source, [(3, 4)])[0]) == DATA[3:7]
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    for name in ("third", "fourth"):
+        keys.write_text(f"[default]\naws_access_key_id = {name}\naws_secret_access_key = s3cret\n")
+        assert bytes(fetcher_for(source).read(source, [(3, 4)])[0]) == DATA[3:7]
+    asked = [request.headers["authorization"] for request in s3.requests[-4:]]
+    found = [text.partition("Credential=")[2].partition("/")[0] for text in asked]
+    assert found == ["first", "second", "third", "fourth"]
 
 
 def test_credentials_of_a_profile(

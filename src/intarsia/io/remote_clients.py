@@ -1,5 +1,7 @@
 """Clients of object stores: one for each origin and way of access, made when first used.
 
+One that found credentials or an endpoint around it is made anew when what is there is another.
+
 How long a request may take is bounded: by default it is tried 4 times, with pauses of 0.5 s that
 double, and no further try begins 40 s after the first; a try ends when nothing arrives for 15 s.
 So a server that never answers costs a minute at most, and one that says 429, 500 or 503 a few
@@ -56,7 +58,7 @@ patience = Patience()
 MAXCLIENTS = 256
 """Clients kept: URLs that are signed one by one need one each."""
 
-_clients: OrderedDict[tuple[str, Access | None], Any] = OrderedDict()
+_clients: OrderedDict[tuple[str, Access | None, tuple[object, ...]], Any] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -87,18 +89,44 @@ def client_of(url: str, access: Access | None) -> tuple[Any, str]:
     if access is not None and access.store is not None:
         return access.store, _below(access, url)
     root, key = _split(url)
-    found = _clients.get((root, access))
+    way = root, access, _surroundings(url)
+    found = _clients.get(way)
     if found is None:
         if access is not None and access.guarded:
             check_addresses(url)
         with _lock:
-            found = _clients.get((root, access))
+            found = _clients.get(way)
             if found is None:
-                found = _made(root, access, url)
-                _clients[root, access] = found
+                found = _clients[way] = _made(root, access, url)
                 while len(_clients) > MAXCLIENTS:
                     _clients.popitem(last=False)
     return found, key
+
+
+_NAMES = {"s3": b"AWS_", "gs": b"GOOGLE_", "az": b"AZURE_"}
+_FILES = (
+    ("AWS_CONFIG_FILE", "~/.aws/config"),
+    ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+)
+
+
+def _surroundings(url: str) -> tuple[object, ...]:
+    """What a client finds around it: once that is another, so may be who asks, and where."""
+    family = family_of(url)
+    if family == "http":
+        return ()
+    said = os.environb
+    found: list[object] = [(name, said[name]) for name in said if name.startswith(_NAMES[family])]
+    for name, usual in _FILES if family == "s3" else ():
+        try:
+            found.append(os.stat(_file(name, usual)).st_mtime_ns)
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def _file(name: str, usual: str) -> str:
+    return os.path.expanduser(os.environ.get(name) or usual)
 
 
 @after_fork
@@ -266,14 +294,12 @@ INDIRECT = ("sso_", "role_arn", "credential_", "source_profile", "web_identity_"
 
 def _profile(name: str) -> dict[str, str]:
     """What is written of a profile in the files of AWS's tools."""
-    home = os.path.expanduser("~/.aws")
-    config = os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
-    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(home, "credentials")
+    config, credentials = (_file(*file) for file in _FILES)
     found: dict[str, str] = {}
     for path, sections in ((config, (f"profile {name}", name)), (credentials, (name,))):
         parser = configparser.RawConfigParser()
         try:
-            parser.read(os.path.expanduser(path), encoding="utf-8")
+            parser.read(path, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError):
             continue  # as if there were none: the service then says that it knows no one
         for section in sections:
