@@ -59,7 +59,8 @@ def called(parser: Parser, found: Format | None, place: str, places: Places) -> 
         except (ValueError, NotImplementedError) as error:
             if not is_refused(parser, error):
                 raise
-            return images(places, parser)
+            with calling():
+                return images(places, parser)
         root = getattr(store, "_group", None)
         if not hasattr(root, "arrays") or not hasattr(root, "groups"):
             raise FormatError(

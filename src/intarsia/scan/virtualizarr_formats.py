@@ -204,15 +204,16 @@ def mended(parser: Any) -> Any:
     """The parser, without what is known to be wrong with it.
 
     virtual-tiff 0.5 makes members of zarr's `Endian`, which since zarr 3.4 is no enumeration any
-    more; it gets one of its own. For FITS, HDF4 and DMR++ see `intarsia.scan.virtualizarr_fits` and
-    its neighbours.
+    more; it gets one of its own. For the rest see `intarsia.scan.virtualizarr_fits` and its
+    neighbours.
 
     Raises
     ------
     ImportError
         If what it needs is not installed.
     """
-    name = {FITS: "fits", HDF4: "hdf4", DMRPP: "dmrpp"}.get(format_of_parser(parser) or ZARR)
+    names = {FITS: "fits", HDF4: "hdf4", DMRPP: "dmrpp", TIFF: "tiff"}
+    name = names.get(format_of_parser(parser) or ZARR)
     if name is not None:
         importlib.import_module(f"intarsia.scan.virtualizarr_{name}").mend()
     if type(parser).__module__.partition(".")[0] == "virtual_tiff":
