@@ -95,6 +95,17 @@ def test_what_was_never_written_is_refused(path: Path) -> None:
         ds.holes.load()
 
 
+def test_floats_that_stand_for_missing_ones(tmp_path: Path) -> None:
+    """The decoder tells the number as it is, and of what was never written a place past the end."""
+    ds = intarsia.open_dataset(written(tmp_path, FILLS))
+    assert ds.floats.dtype == "f4"
+    expected = np.where(VALUES == 5, np.nan, VALUES / 4).astype("f4")
+    np.testing.assert_array_equal(ds.floats.values, expected)
+    assert ds.nothing.shape == (6, 7)
+    with pytest.raises(UnsupportedVariable, match=r"never written.*'nothing' in .*a\.hdf"):
+        ds.nothing.load()
+
+
 def test_other_layouts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"a\.hdf; of HDF4 only deflated arrays of one or two"):
         intarsia.open_dataset(written(tmp_path, CONTIGUOUS))
@@ -171,4 +182,18 @@ Kok2B3~FMG-!Q(2CLAD<Rcnn?%{g+$xP(D|O-?gUoV-FVlN00vva7oMoipT+Lk>CQkV6jnUNDqjQa%Q$
 hA}+HI9=c*B(ivcDZE4u)0m+HoMT=~*AUDqxFVw2s(Y<Hzl+$Wx9wLNZ5Iw_2HisGPh+|{q5a~m&Qf#1?dx9I!~Yg2
 {j-48r~69*=ra)9m0!t|wMtFyd!2^&spYFb<a^!g4CED=w9toU=?;}a4Q@l3Wc8#`HLe)5?H;dV#+$||Eo)S7y~!^Q
 Gl+flGo68!OueF~m2nIeciUfzUyIcbtF^+`#wM(Hm8AjwPYS>u$N
+"""
+
+FILLS = """
+c-rlkT}TvB6vxlZxHJ3Zx~}VDNHs!4#I~PeL4|CsYeZNnt%*@h+pMmRYweCA(HA`iz1TxY6!lQliujmC8oq=tg}y}PL-kTGM
+Gp}b1a<E9s<R~~Jp{qr`TEV7|2^lPyBGFcmr%jM6p*$CH~?E0(xDv_ARs?RcEbj0e};S#?G^xgBeU~ASd)f9M0+dROQZtjcI
+0i+2uR3RkZVw5MIK`s!Vj6ohWwRj>;R5cOhb4z(>RdZn8t~GifIU+Wtvjt2TbEao@E-suc&4i$`;04fHDAQHQF~r7v=-
+bW}@fEDJPMA{50^$8p#*^mm{A>-im%a$oG(W^h5YQ^Iu``UxD_|%)b|))X)4A4l(~F$O-1Z5;@6o@gWZ)*OS?w_i3`pCYx-
+s$tM424CKF_)Dz&^6;H@XHJ8uyX64#IL~d3!RmrPzxYjT4?#rrjq|Pr#Lg6j2!Y0uB9TE?t*alu!KB@7=6t_4Xv|f<$Jb1ox
+;M2#~n<hQ}n73j7{5f;x&Gn&Z$J?vxUcA5D^x@*o`uw|VRkv>Y+fw_sxA#9E6&jnyMjWl#sk_qN!_J|#6W<5dKe|*EogA%8J
+>}2MZu}-3ovr@D1~8Xi2`T7E5r~b$Hx8<3>KuqkMe9@ZU`;FCYCO{u0vq1Z7z%_J@}RCbT1GDFL~;*=49Swp@{a++%LcF-
+bV~$SNd}Q+1K16^zsw-IYyhW0_iKRq8|*ik3t(9Y5ZiO0p#|(m5*baS(Ljpndd}EaSX^4hzRs3-
+i`=i|GRiScB{PKYNhMd*jkCxcT?Qh}kW|*};>oUpJh8&&XV7MqM(`*|1^m**k7G3~;nHzoT`u5PH+m7%TCbw#$*dHOk8DHeh
+<LnwG~7SP%;zr7%sYSaWM4#{SleS}-
+X$_~;O@kOI|2)S^<q#d+pBkGvK_ytCeps_pff`HmgDZg6V!W71QlIZQr*#DI?#DM4dTvtqNw{%DRwSP
 """

@@ -142,7 +142,8 @@ def described(
     attrs = dict(told.get("attributes") or {} if attributes is None else attributes)
     if version_2 is None:
         coded = attributes is None or isinstance(attrs.get("_FillValue"), str)
-        if "_FillValue" in attrs and coded:
+        plain = dtype.kind == "f" and type(attrs.get("_FillValue")) in (int, float)  # of HDF4
+        if "_FillValue" in attrs and coded and not plain:
             attrs["_FillValue"] = fill_value_of(attrs["_FillValue"], dtype)
     else:
         if version_2.get("fill_value") is not None:  # which masks, in v2

@@ -35,6 +35,9 @@ REMEDY = (
 ORDERS = {1: ">", 4: "<"}
 """Byte order by the class that a number type has in the file."""
 
+NOWHERE = (1 << 32) - 1
+"""Offset of what was never written, which the decoder takes for one."""
+
 DEFLATE = 4
 """Its number among the ways of compressing."""
 
@@ -121,7 +124,8 @@ def check_place(place: str) -> None:
 
 def without_holes(one: Described) -> Described:
     """The array; one that refuses to be read, where it has chunks that were never written."""
-    if not (one.manifest.states == ABSENT).any():
+    nowhere = one.manifest.offsets == NOWHERE
+    if not ((one.manifest.states == ABSENT) | nowhere).any():
         return one
     fault = UnsupportedError(
         "it has chunks that were never written, and the parser does not tell their value",
