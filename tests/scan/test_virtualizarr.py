@@ -535,6 +535,14 @@ def test_fits(tmp_path: Path) -> None:
     assert_identical(intarsia.open_dataset(tmp_path / "s.intarsia"), ds.load())
 
 
+def test_a_zip_file_of_a_folder(tmp_path: Path) -> None:
+    """The parser says that there is no such file."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("a.zarr/zarr.json", '{"zarr_format": 3, "node_type": "group"}')
+    with pytest.raises(FormatError, match=r"no Zarr hierarchy at the root.*a\.zip.*unpack it"):
+        intarsia.open_dataset(tmp_path / "a.zip")
+
+
 @pytest.mark.filterwarnings("ignore:Invalid value for 'BLANK'")
 @pytest.mark.parametrize("blank", [-32768, 256, 3.0, "none"])
 @pytest.mark.parametrize("scale", [None, 0.5])

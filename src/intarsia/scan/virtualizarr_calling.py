@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Generator, Set
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from intarsia.scan.virtualizarr_formats import (
     FITS,
     HDF4,
     ICECHUNK,
+    ZIPPED,
     Format,
     lacking,
     mended,
@@ -78,6 +80,12 @@ def told_as_ours(found: Format | None, place: str) -> Generator[None]:
     except IntarsiaError:
         raise
     except FileNotFoundError as error:
+        if found is ZIPPED and os.path.isfile(place):
+            raise FormatError(
+                "there is no Zarr hierarchy at the root of this zip file",
+                url=place,
+                remedy="if it holds one in a folder, unpack it and open the folder",
+            ) from error
         text = line_of(error)
         if not is_url(place) and "xist" not in text and "No such" not in text:
             text = "there is no such file"
