@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from intarsia.errors import (
 )
 from intarsia.io.blocks import RemoteFile
 from intarsia.io.fetch import observe
+from intarsia.scan import hdf5_open
 from intarsia.scan.dispatch import scan
 from intarsia.scan.hdf5_loaders import DatasetLoader, VariableLoader
 from intarsia.scan.protocol import Scanned
@@ -218,6 +220,35 @@ def requests_of(server: Server, url: str) -> list[tuple[int, int]]:
 
 
 # -- loaders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["seek", "readinto"])
+def test_an_interruption_arrives_as_one_wherever_it_comes(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where HDF5 makes another error of it, and never as a thing that is not there."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(3):
+            one = file.create_dataset(f"v{number}", data=np.arange(10), chunks=(3,))
+            one.attrs["scale_factor"] = 2.0
+            one.attrs["long"] = "x" * 3_000
+    url = server.put("a.h5", path.read_bytes())
+    original = getattr(hdf5_open._Raw, name)
+    calls = count(1)
+    monkeypatch.setattr(hdf5_open._Raw, name, lambda *told: (next(calls), original(*told))[1])
+    intarsia.open_dataset(url)
+    for last in range(1, next(calls)):
+        coming = count(1)
+
+        def interrupted(*told: Any, last: int = last, coming: count[int] = coming) -> Any:
+            if next(coming) == last:
+                raise KeyboardInterrupt
+            return original(*told)
+
+        monkeypatch.setattr(hdf5_open._Raw, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            intarsia.open_dataset(url)
 
 
 def test_loaders_are_pickled_and_read_the_file_that_was_scanned(

@@ -190,6 +190,11 @@ def _opened_file(place: File) -> Generator[tuple[Any, Source]]:
         yield file, place.source
     except Exception as error:
         raw.check(error)
+        cause = error.__cause__ if isinstance(error, SystemError) else None
+        while cause is not None:  # h5py has gone on with an interruption at its back
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
+            cause = cause.__cause__
         raise
     raw.check()  # HDF5 may have taken what failed for something that is not there
 
