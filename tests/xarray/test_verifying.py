@@ -719,3 +719,30 @@ def test_values_that_are_taken_for_unwritten_are_found(tmp_path: Path, rows: int
     difference = one(verify(remade(tmp_path, rows, change)))
     assert (difference.index, difference.source_index) == ((0, 0), (0, 0))
     assert (difference.stored, difference.expected, difference.count) == ("-9.0", "0.0", rows * 8)
+
+
+def test_a_part_that_references_take_of_a_file(tmp_path: Path) -> None:
+    """Where in the file it lies is not known: its beginning was taken for it."""
+    place: list[int] = []
+    for number, name in enumerate("ab"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            data = np.arange(24, dtype="<i4").reshape(4, 6) + 100 * number
+            chunks = file.create_dataset("v", data=data, chunks=(2, 6)).id
+            place.append(chunks.get_chunk_info(number).byte_offset)
+    told = {"shape": [4, 6], "chunks": [2, 6], "dtype": "<i4", "order": "C", "zarr_format": 2}
+    told |= {"fill_value": None, "filters": None, "compressor": None}
+    refs = {
+        ".zgroup": '{"zarr_format": 2}',
+        "v/.zarray": json.dumps(told),
+        "v/.zattrs": '{"_ARRAY_DIMENSIONS": ["y", "x"]}',
+        "v/0.0": [str(tmp_path / "a.h5"), place[0], 48],
+        "v/1.0": [str(tmp_path / "b.h5"), place[1], 48],
+    }
+    (tmp_path / "refs.json").write_text(json.dumps(refs))
+    ds = intarsia.open_dataset(tmp_path / "refs.json")
+    assert ds.v.values[:, 0].tolist() == [0, 6, 112, 118]
+    ds.intarsia.save(tmp_path / "s.intarsia")
+    found = intarsia.verify(tmp_path / "s.intarsia")
+    assert not found.differences
+    assert not found.ok
+    assert "unsure" in str(found)

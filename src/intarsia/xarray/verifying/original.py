@@ -192,7 +192,7 @@ class Original:
         """
         shape = self._variables[name].shape
         extent = None
-        if segment.row[FORM] == MISSING and tuple(segment.size.tolist()) != shape:
+        if tuple(segment.size.tolist()) != shape:
             extent = self._extent(name)
         found = segment.shifts(shape, extent)
         return found, "it lies in several places, so that its positions in the source are unsure"

@@ -161,8 +161,9 @@ class Segment:
         form = int(self.row[FORM])
         if (lacking < 0).any() or form not in (DENSE, SPARSE, MISSING):
             return []
-        if form != MISSING:
-            return [none]
+        if form != MISSING:  # the dataset, or what references that others made take of it
+            sizes = tuple(self.size.tolist())
+            return [none] if extent is None or extent.shape[: len(shape)] == sizes else []
         after = none.copy()
         axis = int(np.flatnonzero(lacking)[0])
         after[axis] = lacking[axis]
