@@ -22,6 +22,7 @@ from intarsia.io.fetch import observe
 from intarsia.io.paths import split_place
 from intarsia.references import Source
 from intarsia.scan.virtualizarr_places import Places
+from intarsia.scan.zarr_folder import FolderObjects
 from tests.check import is_virtual
 from tests.compare import assert_identical
 from tests.io.http_server import Server, serving
@@ -340,3 +341,48 @@ def test_forked_processes_are_refused_and_do_not_hang(
     monkeypatch.setitem(remote_relay._state, "inherited", True)
     with pytest.raises(UnsupportedError, match="forked"):
         intarsia.open_dataset("s3://bucket/a.zarr", storage_options=s3.options)
+
+
+def packed(scale: float) -> xr.Dataset:
+    encoding = {"dtype": "i2", "scale_factor": scale, "_FillValue": -1, "chunks": (2,)}
+    ds = xr.Dataset({"a": ("x", np.arange(6.0)), "b": ("x", np.arange(6.0))})
+    ds.a.encoding = ds.b.encoding = encoding
+    return ds
+
+
+@pytest.mark.filterwarnings("ignore:.*Consolidated metadata:UserWarning")
+@pytest.mark.parametrize("consolidated", [False, True])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_zarr_that_is_written_anew_between_its_metadata_and_its_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, version: Any, consolidated: bool
+) -> None:
+    """What is listed are then other chunks than those that were described."""
+    store = MemoryStore()
+    folder = tmp_path / "a.zarr"
+
+    def write(scale: float) -> None:
+        packed(scale).to_zarr(folder, mode="w", zarr_format=version, consolidated=consolidated)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                store.put(f"a.zarr/{path.relative_to(folder)}", path.read_bytes())
+
+    told: dict[str, Any] = {"registry": {"s3://b": store}} if place == "bucket" else {}
+    url = "s3://b/a.zarr" if place == "bucket" else str(folder)
+    write(1.0)
+    assert intarsia.open_dataset(url, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
+    below, seen = FolderObjects.below, []
+
+    def rewritten(objects: FolderObjects, base: str) -> Any:
+        seen.append(base)
+        if len(seen) == 1:
+            write(0.5)
+        return below(objects, base)
+
+    monkeypatch.setattr(FolderObjects, "below", rewritten)
+    with pytest.raises(SourceChanged, match=r"was written after it was read.*a\.zarr"):
+        intarsia.open_dataset(url, **told)
+    assert intarsia.open_dataset(url, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
+    seen.clear()
+    with pytest.raises(SourceChanged, match=r"was written after it was read.*a\.zarr"):
+        intarsia.open_datatree(url, **told)

@@ -171,6 +171,18 @@ def fetch_bytes(
     return bytes(answer.data), *answer[1:]
 
 
+async def whole(client: Any, key: str) -> Answer | None:
+    """An object of a client, by its key; None where there is none. Errors are the client's own."""
+    try:
+        result = await client.get_async(key)
+        data = memoryview(await result.bytes_async()).cast("B")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    meta = result.meta
+    time_ns = _nanoseconds(meta.get("last_modified"))
+    return Answer(data, int(meta["size"]), time_ns, meta.get("e_tag") or None)
+
+
 def listed(folder: str, access: Access | None, deep: bool) -> list[str]:
     """URLs of the objects below a folder, which ends in ``/``, of a bucket, and of its folders.
 

@@ -93,6 +93,12 @@ class References:
         """See `zarr_groups.Objects`."""
         return self._bytes(key) if key in self._refs else None
 
+    def check(self, base: str, listed: Sequence[tuple[str, Any]]) -> None:
+        """Nothing to do: the metadata were read once, with the references."""
+
+    def finish(self) -> None:
+        """Nothing to do, likewise."""
+
     def columns(self, base: str, entries: Sequence[tuple[str, Any]]) -> Columns:
         """See `zarr_groups.Objects`."""
         count = len(entries)

@@ -102,7 +102,9 @@ def scan(
     places = Places(place, access, pinned)
     parsed = _parsed(places, parser, found, group, phony_dims, dropped, deep=False)
     where = _parts(group)
-    return parsed.group(where, parsed.find(where), dropped, choices)
+    scanned = parsed.group(where, parsed.find(where), dropped, choices)
+    parsed.finish()
+    return scanned
 
 
 def scan_groups(
@@ -128,10 +130,12 @@ def scan_groups(
     places = Places(place, access, pinned)
     parsed = _parsed(places, parser, found, group, phony_dims, dropped, deep=True)
     top = _parts(group)
-    return {
+    scanned = {
         "/" + "/".join(where): parsed.group(where, node, dropped, choices("/" + "/".join(where)))
         for where, node in _below(top, parsed.find(top))
     }
+    parsed.finish()
+    return scanned
 
 
 def adopt(
@@ -210,6 +214,17 @@ class Parsed:
                 raise FormatError(f"there is no group {'/'.join(where)!r}", url=self.place)
             node = node.groups[name]
         return node
+
+    def finish(self) -> None:
+        """Look once more at what else was taken to be as it was when it was read.
+
+        Raises
+        ------
+        SourceChanged
+            If it is not.
+        """
+        if self.objects is not None:
+            self.objects.finish()
 
     def group(self, where: tuple[str, ...], node: Any, dropped: set[str], choices: str) -> Scanned:
         """One group as xarray's store for Zarr gives it."""

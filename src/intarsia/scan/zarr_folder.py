@@ -9,6 +9,7 @@ and time, and on object stores its entity tag.
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from intarsia.codecs.zarr_chain import quietly
-from intarsia.errors import FormatError, IntarsiaError, UnsupportedError
+from intarsia.errors import FormatError, IntarsiaError, SourceChanged, UnsupportedError
 from intarsia.io.files import listing
 from intarsia.io.paths import is_url
 from intarsia.scan.virtualizarr_places import Places
-from intarsia.scan.zarr_groups import Columns, ZarrGroup, groups_of
+from intarsia.scan.zarr_groups import METADATA, Columns, ZarrGroup, groups_of
 
 __all__ = ["FolderObjects", "zarr_folder"]
 
@@ -57,9 +58,11 @@ def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> Za
                         "its name has \\ or // in it, for which zarr looks elsewhere", url=place
                     )
                 store: Any = ObjectStore(client, read_only=True)
-                root = zarr.open_group(store, path=path, mode="r")
             else:
-                root = zarr.open_group(LocalStore(place, read_only=True), mode="r")
+                path, store = "", LocalStore(place, read_only=True)
+            root = zarr.open_group(_noted(store, path, objects), path=path, mode="r")
+            if root.metadata.consolidated_metadata is not None:
+                objects.all_in = ".zmetadata" if root.metadata.zarr_format == 2 else "zarr.json"
             return groups_of(root, objects, way=way, deep=deep)
     except IntarsiaError:
         raise
@@ -78,12 +81,36 @@ def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> Za
         ) from error
 
 
+def _noted(store: Any, path: str, objects: FolderObjects) -> Any:
+    """The store; what is read of it whole is read by `FolderObjects.read`."""
+    from zarr.storage import WrapperStore
+
+    start = f"{path}/" if path else ""
+
+    class Noted(WrapperStore[Any]):
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            if byte_range is not None or not key.startswith(start):
+                return await super().get(key, prototype, byte_range)
+            data = await objects.read(key.removeprefix(start))
+            return None if data is None else prototype.buffer.from_bytes(data)
+
+    return Noted(store)
+
+
 class _Object(NamedTuple):
     """What pins an object."""
 
     size: int
     mtime_ns: int
     etag: str | None
+
+    def is_other(self, than: _Object) -> bool:
+        """Whether it was written anew; a listing and an answer tell the same of one."""
+        if self.size != than.size:
+            return True
+        if self.etag and than.etag:
+            return self.etag != than.etag
+        return self.mtime_ns >= 0 and than.mtime_ns >= 0 and self.mtime_ns != than.mtime_ns
 
 
 class FolderObjects:
@@ -97,6 +124,58 @@ class FolderObjects:
 
     def __init__(self, places: Places) -> None:
         self.places = places
+        self.all_in: str | None = None
+        """Key of the metadata of all arrays, where they were read from there."""
+        self._read: dict[str, _Object | None] = {}
+
+    async def read(self, key: str) -> bytes | None:
+        """An object of metadata, noted with what pins it; None where there is none."""
+        place = self.places.place
+        found: tuple[bytes, _Object] | None = None
+        if is_url(place):
+            from intarsia.io.remote_requests import whole
+
+            client, start = self.places.client()
+            answer = await whole(client, f"{start.rstrip('/')}/{key}".lstrip("/"))
+            if answer is not None:
+                found = bytes(answer.data), _Object(*answer[1:])
+        else:
+            found = await asyncio.to_thread(_file, os.path.join(place, key))
+        self._read[key] = None if found is None else found[1]
+        return None if found is None else found[0]
+
+    def check(self, base: str, listed: Sequence[tuple[str, _Object]]) -> None:
+        """See `zarr_groups.Objects`."""
+        there = dict(listed)
+        for name in METADATA:
+            key = f"{base}/{name}" if base else name
+            if key in self._read:
+                self._require_same(key, there.get(name))
+
+    def finish(self) -> None:
+        """See `zarr_groups.Objects`."""
+        if self.all_in is None or self.all_in not in self._read:
+            return
+        place = f"{self.places.place.rstrip('/')}/{self.all_in}"
+        if is_url(place):
+            from intarsia.io.remote import head
+
+            source, _ = head(place, self.places.access, 1)
+            now = _Object(source.size, source.mtime_ns, source.etag)
+        else:
+            found = _file(place)
+            now = None if found is None else found[1]
+        self._require_same(self.all_in, now)
+
+    def _require_same(self, key: str, now: _Object | None) -> None:
+        before = self._read[key]
+        same = before is now if before is None or now is None else not now.is_other(before)
+        if not same:
+            raise SourceChanged(
+                f"{key} was written after it was read",
+                url=self.places.place,
+                remedy="open it again",
+            )
 
     def below(self, base: str) -> Iterator[tuple[str, _Object]]:
         """See `zarr_groups.Objects`."""
@@ -148,6 +227,16 @@ class FolderObjects:
         for key, size, mtime, etag in found:
             if size or key not in folders:  # some tools make empty objects that stand for folders
                 yield key, _Object(size, mtime, etag)
+
+
+def _file(path: str) -> tuple[bytes, _Object] | None:
+    """A file of this machine with what pins it; None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            stat = os.fstat(file.fileno())
+            return file.read(), _Object(stat.st_size, stat.st_mtime_ns, None)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
 
 
 def _local(folder: str, before: str) -> Iterator[tuple[str, _Object]]:

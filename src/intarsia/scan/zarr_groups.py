@@ -70,6 +70,20 @@ class Objects(Protocol):
         """The bytes of a small object; None where there is none."""
         ...
 
+    def check(self, base: str, listed: Sequence[tuple[str, Any]]) -> None:
+        """Hold metadata that `below` gave of a node against those that were read.
+
+        Raises
+        ------
+        SourceChanged
+            If they were written in between: the chunks are not those that were described.
+        """
+        ...
+
+    def finish(self) -> None:
+        """The same for metadata of many nodes together, when all is listed."""
+        ...
+
     def columns(self, base: str, entries: Sequence[tuple[str, Any]]) -> Columns:
         """Where some of the objects that `below` gave are.
 
@@ -296,11 +310,12 @@ def _listed(
         pattern = re.compile("c" if prefix else "0")
     indices: list[tuple[int, ...]] = []
     found: list[tuple[str, Any]] = []
-    known = False
+    own: list[tuple[str, Any]] = []
     for key, what in objects.below(base):
         match = pattern.fullmatch(key)
         if match is None:
-            known |= key in ("zarr.json", ".zarray")
+            if key in METADATA:
+                own.append((key, what))
             if _ANY_CHUNK.fullmatch(key):
                 raise FormatError(f"the chunk {base}/{key} is not called as its chunks are")
             continue
@@ -308,8 +323,9 @@ def _listed(
         if all(n < size for n, size in zip(index, grid, strict=True)):
             indices.append(index)
             found.append((key, what))
-    if not known:
+    if not {"zarr.json", ".zarray"}.intersection(key for key, _ in own):
         raise FormatError(f"the listing of {base} lacks the array's own metadata")
+    objects.check(base, own)
     flat: IntArray = np.zeros(len(found), np.int64)
     for dim, size in enumerate(grid):
         flat = flat * size + np.array([index[dim] for index in indices], np.int64)
