@@ -12,8 +12,8 @@ import pytest
 
 import intarsia
 from tests.formats.table import MAKERS  # which registers them all
-from tests.scan.test_hdf4 import RUNS
-from tests.scan.test_hdf4 import written as hdf4_written
+from tests.scan.zarr.test_hdf4 import RUNS
+from tests.scan.zarr.test_hdf4 import written as hdf4_written
 
 FORMATS = "pip install 'intarsia[formats]'"
 REMOTE = "pip install 'intarsia[remote]'"

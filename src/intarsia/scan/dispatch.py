@@ -12,7 +12,7 @@ from intarsia.io.files import File, opened_file
 from intarsia.io.paths import is_url
 from intarsia.references import Access
 from intarsia.scan.protocol import Scanned
-from intarsia.scan.virtualizarr_formats import HEAD, folder_format, format_of
+from intarsia.scan.zarr.formats import HEAD, folder_format, format_of
 
 __all__ = ["Parser", "scan", "scan_groups"]
 
@@ -111,10 +111,10 @@ def _with_scanner(
             pinned = file.source
     if found is not None and not found.made_before:
         _need_no_way(access, place)
-    from intarsia.scan import virtualizarr
+    from intarsia.scan.zarr import scanning
 
     more: dict[str, Any] = {"access": access, "parser": parser, "found": found, "pinned": pinned}
-    return getattr(virtualizarr, verb)(place, drop_variables=dropped, **told, **more)
+    return getattr(scanning, verb)(place, drop_variables=dropped, **told, **more)
 
 
 def _access(access: Access | Way | None, place: str) -> Access | None:

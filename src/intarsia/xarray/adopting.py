@@ -20,7 +20,7 @@ from intarsia.cf import Options
 from intarsia.codecs.zarr_chain import quietly
 from intarsia.io.access import access_of
 from intarsia.scan.protocol import Opaque, Scanned, ScannedVariable
-from intarsia.scan.virtualizarr import adopt
+from intarsia.scan.zarr.scanning import adopt
 from intarsia.xarray import accessor as accessor  # registers ds.intarsia
 from intarsia.xarray.choices import choices_json
 from intarsia.xarray.indexing import with_default_indexes

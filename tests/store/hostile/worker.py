@@ -29,7 +29,7 @@ from typing import Any
 import intarsia.io.remote
 import intarsia.scan.hdf5
 import intarsia.scan.netcdf3
-import intarsia.scan.virtualizarr  # noqa: F401
+import intarsia.scan.zarr.scanning  # noqa: F401
 from intarsia.errors import IntarsiaError
 from intarsia.io.fetch import observe
 from intarsia.store.objects import Zipped, open_objects

@@ -25,8 +25,8 @@ from intarsia.errors import IntarsiaError, shown
 from intarsia.io.paths import is_url
 from intarsia.references import MISSING, STORED, Source
 from intarsia.scan.dispatch import scan
-from intarsia.scan.hdf5_dimensions import COLLIDING
-from intarsia.scan.virtualizarr_formats import HEAD, format_of
+from intarsia.scan.hdf5.dimensions import COLLIDING
+from intarsia.scan.zarr.formats import HEAD, format_of
 from intarsia.segments import COUNT, FORM, PAGE, REF, Segments
 from intarsia.xarray.verifying.fetching import NotCopied, here
 from intarsia.xarray.verifying.pieces import Extent, Segment

@@ -1,0 +1,1 @@
+"""What is described as Zarr arrays are: folders, references, what parsers of others give."""
