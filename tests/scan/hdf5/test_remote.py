@@ -29,8 +29,8 @@ from intarsia.errors import (
 )
 from intarsia.io.blocks import RemoteFile
 from intarsia.io.fetch import observe
-from intarsia.scan import hdf5_open
 from intarsia.scan.dispatch import scan
+from intarsia.scan.hdf5 import opening
 from intarsia.scan.hdf5.loaders import DatasetLoader, VariableLoader
 from intarsia.scan.protocol import Scanned
 from tests import oracle
@@ -234,9 +234,9 @@ def test_an_interruption_arrives_as_one_wherever_it_comes(
             one.attrs["scale_factor"] = 2.0
             one.attrs["long"] = "x" * 3_000
     url = server.put("a.h5", path.read_bytes())
-    original = getattr(hdf5_open._Raw, name)
+    original = getattr(opening._Raw, name)
     calls = count(1)
-    monkeypatch.setattr(hdf5_open._Raw, name, lambda *told: (next(calls), original(*told))[1])
+    monkeypatch.setattr(opening._Raw, name, lambda *told: (next(calls), original(*told))[1])
     intarsia.open_dataset(url)
     for last in range(1, next(calls)):
         coming = count(1)
@@ -246,7 +246,7 @@ def test_an_interruption_arrives_as_one_wherever_it_comes(
                 raise KeyboardInterrupt
             return original(*told)
 
-        monkeypatch.setattr(hdf5_open._Raw, name, interrupted)
+        monkeypatch.setattr(opening._Raw, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
             intarsia.open_dataset(url)
 
