@@ -13,6 +13,11 @@ import rasterio
 
 import intarsia
 from intarsia.errors import UnsupportedError
+from intarsia.io.files import opened_file
+from intarsia.scan.zarr.parsers.tiff_tags import (
+    _predictors,  # pyright: ignore[reportPrivateUsage]
+    check_predictors,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
 
@@ -128,3 +133,30 @@ def test_missing_pixels_however_they_are_written(tmp_path: Path, nodata: str) ->
     assert missing.sum() == 1
     ds = intarsia.open_dataset(path)
     np.testing.assert_array_equal(ds["0"].isnull().values, missing)
+
+
+@pytest.mark.parametrize("predictor", [0, 4, 34892, 34894])
+def test_predictors_that_the_parser_drops(tmp_path: Path, predictor: int) -> None:
+    """Its pixels would come out as they are stored."""
+    data = zlib.compress(VALUES.tobytes())
+    path = written(tmp_path, data, {COMPRESSION: 8, PREDICTOR: predictor})
+    with pytest.raises(UnsupportedError, match=rf"the predictor {predictor}, .*a\.tif"):
+        intarsia.open_dataset(path)
+
+
+@pytest.mark.parametrize("endian", ["LITTLE", "BIG"])
+@pytest.mark.parametrize("size", ["YES", "NO"])
+def test_predictors_are_found_in_every_directory(tmp_path: Path, endian: str, size: str) -> None:
+    path = tmp_path / "a.tif"
+    values = np.arange(64 * 64, dtype="i2").reshape(1, 64, 64)
+    options = {"compress": "deflate", "predictor": 2, "tiled": True, "blockxsize": 16}
+    by_gdal(path, values, ENDIANNESS=endian, BIGTIFF=size, blockysize=16, **options)
+    with rasterio.open(path, "r+") as file:
+        file.build_overviews([2, 4])
+    assert intarsia.open_dataset(path)["0"].values.tolist() == values[0].tolist()
+    with opened_file(str(path)) as file:
+        assert _predictors(file) == [2, 2, 2]
+    for length in range(8, 200, 3):
+        (tmp_path / "cut.tif").write_bytes(path.read_bytes()[:length])
+        with opened_file(str(tmp_path / "cut.tif")) as file:
+            check_predictors(file)

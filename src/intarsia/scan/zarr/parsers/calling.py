@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from intarsia.errors import FormatError, IntarsiaError, SourceMissing, UnsupportedError
+from intarsia.io.files import opened_file
 from intarsia.io.paths import is_url
 from intarsia.scan.zarr.formats import (
     DMRPP,
     FITS,
     HDF4,
     ICECHUNK,
+    TIFF,
     ZIPPED,
     Format,
     lacking,
@@ -26,6 +28,7 @@ from intarsia.scan.zarr.formats import (
 from intarsia.scan.zarr.parsers.hdf4 import NOTE, REMEDY
 from intarsia.scan.zarr.parsers.here import calling
 from intarsia.scan.zarr.parsers.tiff_images import images, is_refused
+from intarsia.scan.zarr.parsers.tiff_tags import check_predictors
 from intarsia.scan.zarr.places import Places, url_of
 
 __all__ = ["Parser", "called", "line_of", "notes_of", "told_as_ours", "without"]
@@ -55,6 +58,9 @@ def called(parser: Parser, found: Format | None, place: str, places: Places) -> 
         Whatever the parser raises.
     """
     with told_as_ours(found, place):
+        if found is TIFF:
+            with opened_file(place, places.access) as file:
+                check_predictors(file)
         try:
             with calling():
                 store = mended(parser)(url=url_of(place), registry=places.registry())
