@@ -32,8 +32,8 @@ def make_parser() -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         "intarsia",
-        description="Opens a pile of unlike netCDF and HDF5 files as one dataset, without copying "
-        "them, bit for bit.",
+        description="Opens a pile of unlike files (netCDF, HDF5, Zarr, TIFF, ...) as one dataset, "
+        "without copying them, bit for bit.",
         epilog="examples:\n"
         "  intarsia check 'sst/*.nc' --concat-dim time\n"
         "  intarsia build 'sst/*.nc' --concat-dim time -o sst.intarsia\n"
