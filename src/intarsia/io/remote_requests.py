@@ -236,12 +236,16 @@ def objects_below(folder: str, access: Access | None) -> Iterator[tuple[str, int
     """
     record(folder, 0, 0)
     client, prefix = client_of(folder, access)
+    unquoted = type(client).__name__ == "AzureStore"  # in listings, and quoted in responses
     try:
         for batch in client.list(prefix=prefix or None):
             for entry in batch:
                 name = str(entry["path"]).removeprefix(prefix)
                 time_ns = _nanoseconds(entry.get("last_modified"))
-                yield name, int(entry["size"]), time_ns, entry.get("e_tag")
+                etag = entry.get("e_tag")
+                if etag and unquoted and not etag.endswith('"'):
+                    etag = f'"{etag}"'
+                yield name, int(entry["size"]), time_ns, etag
     except Exception as error:  # noqa: BLE001 - they have no common base
         ours = _explained(error, folder)
     else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from intarsia.scan.zarr.folder import FolderObjects
 from intarsia.scan.zarr.places import Places
 from tests.check import is_virtual
 from tests.compare import assert_identical
-from tests.io.http_server import Server, serving
+from tests.io.http_server import Answer, Request, Server, serving
 from tests.io.s3_server import S3Server, serving_s3
 from tests.scan.zarr.test_folder import CHUNKS, dataset
 
@@ -98,6 +100,55 @@ def test_zarr_in_stores_that_are_given(tmp_path: Path, version: Any, kind: str) 
         assert_identical(ds.load()[list(theirs.data_vars)], theirs.load())
     again = intarsia.open_dataset(tmp_path / "s.intarsia", registry=registry)
     assert_identical(again.load(), ds)
+
+
+def listing_of_azure(server: Server, query: str) -> bytes:
+    """What Azure says of the objects of a container; tags have no quotes there, and only there."""
+    asked = parse_qs(query)
+    prefix, told = "/a/c/" + asked.get("prefix", [""])[0], set[str]()
+    for path, stored in server.objects.items():
+        if path.startswith(prefix):
+            name, deeper, _ = path.removeprefix(prefix).partition("/")
+            if deeper and "delimiter" in asked:
+                told.add(f"<BlobPrefix><Name>{prefix[5:]}{name}/</Name></BlobPrefix>")
+                continue
+            assert stored.etag is not None
+            told.add(
+                f"<Blob><Name>{path[5:]}</Name><Properties><Etag>{stored.etag[1:-1]}</Etag>"
+                f"<Last-Modified>{formatdate(stored.mtime, usegmt=True)}</Last-Modified>"
+                f"<Content-Length>{len(stored.data)}</Content-Length>"
+                "<Content-Type>a/b</Content-Type></Properties></Blob>"
+            )
+    return (
+        f"<EnumerationResults><Blobs>{''.join(sorted(told))}</Blobs></EnumerationResults>".encode()
+    )
+
+
+@pytest.mark.parametrize(("version", "consolidated"), [(2, False), (2, True), (3, False)])
+def test_listings_of_azure_quote_no_tags(
+    tmp_path: Path, http: Server, version: Any, consolidated: bool
+) -> None:
+    """They are those of the objects nevertheless: nothing has changed, until it does."""
+    folder = tmp_path / "a.zarr"
+    dataset().to_zarr(folder, zarr_format=version, consolidated=consolidated)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            http.put(f"a/c/a.zarr/{path.relative_to(folder)}", path.read_bytes())
+
+    def azure(request: Request, answer: Answer) -> Answer:
+        if "comp=list" in request.query:
+            return Answer(200, {}, listing_of_azure(http, request.query))
+        return answer
+
+    http.fault = azure
+    options = {"account_name": "a", "endpoint": http.url + "a", "anon": True}
+    ds = intarsia.open_dataset("az://c/a.zarr", storage_options=options)
+    with xr.open_dataset(folder, engine="zarr", chunks=None, consolidated=consolidated) as theirs:
+        assert_identical(ds.copy().load()[list(theirs.data_vars)], theirs.load())
+    for path, stored in list(http.objects.items()):
+        http.put(path[1:], stored.data)
+    with pytest.raises(SourceChanged, match="its entity tag is another"):
+        ds.a.load()
 
 
 @pytest.mark.parametrize("version", [2, 3])
