@@ -65,6 +65,28 @@ def test_fixed_strings(tmp_path, padding, length, charset):
     (virtual if exact else opaque)(scanned)
 
 
+@pytest.mark.parametrize("padding", ["NULLTERM", "NULLPAD", "SPACEPAD"])
+@pytest.mark.parametrize("charset", ["ASCII", "UTF8"])
+def test_fill_values_of_fixed_strings(tmp_path, padding, charset):
+    """A file with one of UTF-8 was called broken."""
+    path = tmp_path / "x.h5"
+    datatype = h5t.C_S1.copy()
+    datatype.set_size(4)
+    datatype.set_strpad(getattr(h5t, f"STR_{padding}"))
+    datatype.set_cset(getattr(h5t, f"CSET_{charset}"))
+    fill = np.array(b"z" if charset == "ASCII" else "é".encode(), h5py.string_dtype("utf-8", 4))
+    if charset == "ASCII":
+        fill = fill.astype("S4")
+    dcpl = h5p.create(h5p.DATASET_CREATE)
+    dcpl.set_chunk((2,))
+    dcpl.set_fill_value(fill)
+    with h5py.File(path, "w") as file:
+        space = h5s.create_simple((6,))
+        dataset = h5py.Dataset(h5d.create(file.id, b"x", datatype, space, dcpl))
+        dataset[:2] = np.array([b"ab", b"c"], fill.dtype)
+    assert_as_xarray(path)
+
+
 def odd(name: str) -> Any:
     datatype = getattr(h5t, name).copy()
     datatype.set_precision(12)

@@ -67,11 +67,13 @@ class Stored:
 
     def fill(self) -> tuple[Any, bool]:
         """Its fill value, and whether it is one that was set."""
-        fill = np.zeros((), self.element.stored)
+        stored = self.element.stored
+        # the library makes no ASCII of UTF-8
+        fill = np.zeros((), self.element.dtype if stored.kind == "S" else stored)
         defined = self.creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
         if defined:
             self.creation.get_fill_value(fill)
-        return fill, defined
+        return fill.astype(stored, copy=False), defined
 
 
 class Placed(NamedTuple):
