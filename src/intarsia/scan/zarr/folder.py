@@ -34,7 +34,7 @@ def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> Za
     objects
         In it.
     way, deep
-        See `zarr_groups.groups_of`.
+        See `groups.groups_of`.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class FolderObjects:
         return None if found is None else found[0]
 
     def check(self, base: str, listed: Sequence[tuple[str, _Object]]) -> None:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         there = dict(listed)
         for name in METADATA:
             key = f"{base}/{name}" if base else name
@@ -153,7 +153,7 @@ class FolderObjects:
                 self._require_same(key, there.get(name))
 
     def finish(self) -> None:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         if self.all_in is None or self.all_in not in self._read:
             return
         place = f"{self.places.place.rstrip('/')}/{self.all_in}"
@@ -178,14 +178,14 @@ class FolderObjects:
             )
 
     def below(self, base: str) -> Iterator[tuple[str, _Object]]:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         if is_url(self.places.place):
             yield from self._remote(base)
         else:
             yield from _local(os.path.join(self.places.place, base), "")
 
     def children(self, base: str) -> list[str]:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         place = self.places.place
         if not is_url(place):
             with listing(os.path.join(place, base)) as entries:
@@ -197,11 +197,11 @@ class FolderObjects:
         return sorted(url.removeprefix(folder)[:-1] for url in found if url.endswith("/"))
 
     def text(self, key: str) -> bytes | None:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         return self.places.text(key)
 
     def columns(self, base: str, entries: Sequence[tuple[str, _Object]]) -> Columns:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         empty = [key for key, entry in entries if not entry.size]
         if empty:
             raise FormatError(f"the chunk {base}/{empty[0]} is empty")

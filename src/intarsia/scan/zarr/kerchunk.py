@@ -36,7 +36,7 @@ MARKS = (".zgroup", "zarr.json")
 
 
 class References:
-    """The objects that references stand for; see `zarr_groups.Objects`.
+    """The objects that references stand for; see `groups.Objects`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class References:
             self._nodes.setdefault(node, []).append(key)
 
     def groups(self, way: Sequence[str], *, deep: bool) -> ZarrGroup:
-        """The groups, as zarr-python reads them; see `zarr_groups.groups_of`."""
+        """The groups, as zarr-python reads them; see `groups.groups_of`."""
         import zarr
         from zarr.core.buffer import default_buffer_prototype
         from zarr.storage import MemoryStore
@@ -77,20 +77,20 @@ class References:
         return groups_of(zarr.open_group(store, mode="r"), self, way=way, deep=deep)
 
     def below(self, base: str) -> Iterator[tuple[str, Any]]:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         start = f"{base}/" if base else ""
         for key in self._nodes.get(base, ()):
             yield key.removeprefix(start), self._refs[key]
 
     def children(self, base: str) -> list[str]:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         start = f"{base}/" if base else ""
         found = (node.removeprefix(start) for node in self._nodes if node.startswith(start))
         others = (key.removeprefix(start) for key, _ in self.below(base) if "/" in key)
         return sorted({name.partition("/")[0] for name in (*found, *others) if name})
 
     def text(self, key: str) -> bytes | None:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         return self._bytes(key) if key in self._refs else None
 
     def check(self, base: str, listed: Sequence[tuple[str, Any]]) -> None:
@@ -100,7 +100,7 @@ class References:
         """Nothing to do, likewise."""
 
     def columns(self, base: str, entries: Sequence[tuple[str, Any]]) -> Columns:
-        """See `zarr_groups.Objects`."""
+        """See `groups.Objects`."""
         count = len(entries)
         sources, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
         paths = np.full(count, "", object)
