@@ -404,24 +404,32 @@ def packed(scale: float) -> xr.Dataset:
 @pytest.mark.filterwarnings("ignore:.*Consolidated metadata:UserWarning")
 @pytest.mark.parametrize("consolidated", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("place", ["folder", "bucket"])
 def test_zarr_that_is_written_anew_between_its_metadata_and_its_listing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, version: Any, consolidated: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    version: Any,
+    group: str | None,
+    consolidated: bool,
 ) -> None:
     """What is listed are then other chunks than those that were described."""
     store = MemoryStore()
     folder = tmp_path / "a.zarr"
 
     def write(scale: float) -> None:
-        packed(scale).to_zarr(folder, mode="w", zarr_format=version, consolidated=consolidated)
+        how: dict[str, Any] = {"zarr_format": version, "consolidated": consolidated}
+        packed(scale).to_zarr(folder, mode="w", group=group, **how)
         for path in folder.rglob("*"):
             if path.is_file():
                 store.put(f"a.zarr/{path.relative_to(folder)}", path.read_bytes())
 
     told: dict[str, Any] = {"registry": {"s3://b": store}} if place == "bucket" else {}
     url = "s3://b/a.zarr" if place == "bucket" else str(folder)
+    zarr.create_group(folder, zarr_format=version)
     write(1.0)
-    assert intarsia.open_dataset(url, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
+    assert intarsia.open_dataset(url, group=group, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
     below, seen = FolderObjects.below, []
 
     def rewritten(objects: FolderObjects, base: str) -> Any:
@@ -432,8 +440,8 @@ def test_zarr_that_is_written_anew_between_its_metadata_and_its_listing(
 
     monkeypatch.setattr(FolderObjects, "below", rewritten)
     with pytest.raises(SourceChanged, match=r"was written after it was read.*a\.zarr"):
-        intarsia.open_dataset(url, **told)
-    assert intarsia.open_dataset(url, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
+        intarsia.open_dataset(url, group=group, **told)
+    assert intarsia.open_dataset(url, group=group, **told).a.values.tolist() == [0, 1, 2, 3, 4, 5]
     seen.clear()
     with pytest.raises(SourceChanged, match=r"was written after it was read.*a\.zarr"):
         intarsia.open_datatree(url, **told)

@@ -61,8 +61,6 @@ def zarr_folder(objects: FolderObjects, way: Sequence[str], *, deep: bool) -> Za
             else:
                 path, store = "", LocalStore(place, read_only=True)
             root = zarr.open_group(_noted(store, path, objects), path=path, mode="r")
-            if root.metadata.consolidated_metadata is not None:
-                objects.all_in = ".zmetadata" if root.metadata.zarr_format == 2 else "zarr.json"
             return groups_of(root, objects, way=way, deep=deep)
     except IntarsiaError:
         raise
@@ -124,8 +122,8 @@ class FolderObjects:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self.all_in: str | None = None
-        """Key of the metadata of all arrays, where they were read from there."""
+        self._together: list[str] = []
+        """Keys of the metadata of all that is in a group, where they were read from there."""
         self._read: dict[str, _Object | None] = {}
 
     async def read(self, key: str) -> bytes | None:
@@ -152,20 +150,26 @@ class FolderObjects:
             if key in self._read:
                 self._require_same(key, there.get(name))
 
+    def together(self, base: str, version: int) -> None:
+        """See `groups.Objects`."""
+        name = ".zmetadata" if version == 2 else "zarr.json"
+        self._together.append(f"{base}/{name}" if base else name)
+
     def finish(self) -> None:
         """See `groups.Objects`."""
-        if self.all_in is None or self.all_in not in self._read:
-            return
-        place = f"{self.places.place.rstrip('/')}/{self.all_in}"
+        for key in self._together:
+            if key in self._read:  # else it was read from a group above
+                self._require_same(key, self._now(key))
+
+    def _now(self, key: str) -> _Object | None:
+        place = f"{self.places.place.rstrip('/')}/{key}"
         if is_url(place):
             from intarsia.io.remote import head
 
             source, _ = head(place, self.places.access, 1)
-            now = _Object(source.size, source.mtime_ns, source.etag)
-        else:
-            found = _file(place)
-            now = None if found is None else found[1]
-        self._require_same(self.all_in, now)
+            return _Object(source.size, source.mtime_ns, source.etag)
+        found = _file(place)
+        return None if found is None else found[1]
 
     def _require_same(self, key: str, now: _Object | None) -> None:
         before = self._read[key]

@@ -80,8 +80,12 @@ class Objects(Protocol):
         """
         ...
 
+    def together(self, base: str, version: int) -> None:
+        """Be told of a group that has the metadata of all that is in it, for `finish`."""
+        ...
+
     def finish(self) -> None:
-        """The same for metadata of many nodes together, when all is listed."""
+        """The same as `check` for metadata of many nodes together, when all is listed."""
         ...
 
     def columns(self, base: str, entries: Sequence[tuple[str, Any]]) -> Columns:
@@ -139,6 +143,8 @@ def groups_of(
 
     found = ZarrGroup(dict(group.attrs))
     consolidated = group.metadata.consolidated_metadata is not None
+    if consolidated:
+        objects.together(base, group.metadata.zarr_format)
 
     def is_lost(name: str) -> bool:  # zarr takes what is nearly empty for no array
         key = f"{base}/{name}/.zarray" if base else f"{name}/.zarray"

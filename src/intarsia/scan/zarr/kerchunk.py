@@ -96,6 +96,9 @@ class References:
     def check(self, base: str, listed: Sequence[tuple[str, Any]]) -> None:
         """Nothing to do: the metadata were read once, with the references."""
 
+    def together(self, base: str, version: int) -> None:
+        """Nothing to do, likewise."""
+
     def finish(self) -> None:
         """Nothing to do, likewise."""
 
