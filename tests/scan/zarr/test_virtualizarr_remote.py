@@ -419,8 +419,10 @@ def test_zarr_that_is_written_anew_between_its_metadata_and_its_listing(
     folder = tmp_path / "a.zarr"
 
     def write(scale: float) -> None:
-        how: dict[str, Any] = {"zarr_format": version, "consolidated": consolidated}
+        how: dict[str, Any] = {"zarr_format": version, "consolidated": False}
         packed(scale).to_zarr(folder, mode="w", group=group, **how)
+        if consolidated:  # in the group itself
+            zarr.consolidate_metadata(folder, path=group)
         for path in folder.rglob("*"):
             if path.is_file():
                 store.put(f"a.zarr/{path.relative_to(folder)}", path.read_bytes())
