@@ -28,7 +28,10 @@ from intarsia.xarray.processes import Workers
 from tests.io.faulty_reads import LOCAL, REMOTE, faults, local_faults, numbers
 from tests.io.http_server import Server, serving
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*Zarr format 3:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Zarr format 3:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part"),
+]
 
 FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
 BATCHED = "zarr.core.codec_pipeline.BatchedCodecPipeline"
@@ -129,7 +132,7 @@ def tiff(folder: Path) -> Path:
     return path
 
 
-def zarr_of(folder: Path, version: int, **options: Any) -> Path:
+def zarr_of(folder: Path, version: int, together: bool = False, **options: Any) -> Path:
     path = folder / f"v{version}.zarr"
     root = zarr.open_group(path, mode="w", zarr_format=version)
     values = np.arange(64, dtype="f4").reshape(8, 8) + 1
@@ -141,6 +144,8 @@ def zarr_of(folder: Path, version: int, **options: Any) -> Path:
     if version == 2:
         array.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
     root.attrs["title"] = "folder"
+    if together:
+        zarr.consolidate_metadata(path)
     return path
 
 
@@ -152,6 +157,8 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "tiff": tiff,
     "shards": lambda folder: zarr_of(folder, 3, shards=(4, 8)),
     "zarr 2": lambda folder: zarr_of(folder, 2),
+    "zarr 2 together": lambda folder: zarr_of(folder, 2, together=True),
+    "zarr 3 together": lambda folder: zarr_of(folder, 3, together=True),
 }
 FILES = ("netCDF3", "netCDF4", "large", "tiff")
 """Those that a web server may have."""
@@ -319,7 +326,7 @@ def sweep_remote(do: Do, server: Server, ways: tuple[str, ...], most: int | None
 
 
 @pytest.mark.parametrize("way", ["whole", "load", "zarr, fused"])
-@pytest.mark.parametrize("kind", ["netCDF3", "netCDF4", "shards", "zarr 2"])
+@pytest.mark.parametrize("kind", ["netCDF3", "netCDF4", "shards", "zarr 2", "zarr 3 together"])
 def test_local(kind: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "of").mkdir()
     do = WAYS[way](str(MAKERS[kind](tmp_path / "of")), tmp_path)

@@ -18,7 +18,7 @@ from intarsia.io.descriptors import open_to_read, read_there
 from intarsia.io.paths import is_url, split_place
 from intarsia.references import Source
 
-__all__ = ["File", "LocalFile", "listing", "opened_file"]
+__all__ = ["File", "LocalFile", "contents", "listing", "opened_file"]
 
 
 class File(Protocol):
@@ -127,6 +127,36 @@ def _opened(path: str) -> int:
 
 def _unreadable(path: str, error: OSError) -> SourceUnreadable:
     return SourceUnreadable(f"the file can't be reached ({error.strerror})", url=path)
+
+
+def contents(path: str) -> tuple[bytes, os.stat_result] | None:
+    """A small file of this machine, whole, and what the system says of it; None where none is.
+
+    Raises
+    ------
+    SourceUnreadable
+        If it can't be read, which does not say that there is none.
+    ShortRead
+        If it is cut short meanwhile.
+    """
+    try:
+        descriptor = open_to_read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        stat = os.fstat(descriptor)
+        if not S_ISREG(stat.st_mode):
+            return None
+        data = read_there(descriptor, 0, stat.st_size)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
+    if len(data) < stat.st_size:
+        raise ShortRead(f"it has {len(data)} bytes, and had {stat.st_size}", url=path)
+    return data, stat
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 
 from intarsia.codecs.zarr_chain import quietly
 from intarsia.errors import FormatError, IntarsiaError, SourceChanged, UnsupportedError
-from intarsia.io.files import listing
+from intarsia.io.files import contents, listing
 from intarsia.io.paths import is_url
 from intarsia.scan.zarr.groups import METADATA, Columns, ZarrGroup, groups_of
 from intarsia.scan.zarr.places import Places
@@ -235,12 +235,11 @@ class FolderObjects:
 
 def _file(path: str) -> tuple[bytes, _Object] | None:
     """A file of this machine with what pins it; None where there is none."""
-    try:
-        with open(path, "rb") as file:
-            stat = os.fstat(file.fileno())
-            return file.read(), _Object(stat.st_size, stat.st_mtime_ns, None)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+    found = contents(path)
+    if found is None:
         return None
+    data, stat = found
+    return data, _Object(stat.st_size, stat.st_mtime_ns, None)
 
 
 def _local(folder: str, before: str) -> Iterator[tuple[str, _Object]]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from intarsia.errors import SourceError, SourceMissing, UnsupportedError, shown
 from intarsia.io.access import family_of
+from intarsia.io.files import contents
 from intarsia.io.paths import is_url, split_place
 from intarsia.io.reach import host_flaw
 from intarsia.references import Access, Source, Sources
@@ -135,11 +136,8 @@ class Places:
                 return bytes(fetch(f"{self.place.rstrip('/')}/{key}", self.access, {}).data)
             except SourceMissing:
                 return None
-        try:
-            with open(os.path.join(self.place, key), "rb") as file:
-                return file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        found = contents(os.path.join(self.place, key))
+        return None if found is None else found[0]
 
     def registry(self) -> Any:
         """Object stores by URL, as VirtualiZarr takes them."""
