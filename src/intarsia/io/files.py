@@ -134,8 +134,8 @@ def contents(path: str) -> tuple[bytes, os.stat_result] | None:
 
     Raises
     ------
-    SourceUnreadable
-        If it can't be read, which does not say that there is none.
+    NotAFile, SourceUnreadable
+        If there is something else, or it can't be read: neither says that there is none.
     ShortRead
         If it is cut short meanwhile.
     """
@@ -148,7 +148,7 @@ def contents(path: str) -> tuple[bytes, os.stat_result] | None:
     try:
         stat = os.fstat(descriptor)
         if not S_ISREG(stat.st_mode):
-            return None
+            raise NotAFile("this is not a regular file", url=path)
         data = read_there(descriptor, 0, stat.st_size)
     except OSError as error:
         raise _unreadable(path, error) from error
