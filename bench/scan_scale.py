@@ -100,7 +100,7 @@ def cluster() -> tuple[Callable[[Sequence[str]], Any], Callable[[], None]]:
 
     from intarsia.xarray.processes import cores
 
-    workers = LocalCluster(n_workers=cores(), threads_per_worker=1, dashboard_address=None)
+    workers = LocalCluster(n_workers=cores(), threads_per_worker=1, dashboard_address=":0")
     client = Client(workers)
 
     def close() -> None:

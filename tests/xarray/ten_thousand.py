@@ -32,7 +32,7 @@ def cluster() -> Iterator[tuple[Any, int]]:
     from dask.distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
         Client(local) as client,
     ):
         yield client, 2

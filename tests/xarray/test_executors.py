@@ -53,7 +53,7 @@ def distributed() -> Iterator[Executor]:
     from dask.distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
         client.get_executor() as executor,
     ):
@@ -96,7 +96,7 @@ def test_a_cluster_opens_and_computes(files: list[str]) -> None:
 
     expected = xr.concat([xr.load_dataset(path, engine="h5netcdf") for path in files], "time")
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         ds = intarsia.open_mfdataset(files, executor=client.get_executor(), **NESTED)
@@ -231,7 +231,7 @@ def test_a_cluster_tries_again_too(tmp_path: Path) -> None:
     files = many_files(tmp_path, 6, fields=1)
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -289,7 +289,7 @@ def test_a_cluster_names_bad_files_and_what_kills_its_workers(tmp_path: Path) ->
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         Client(cluster) as client,
     ):
